@@ -1,0 +1,1 @@
+"""Fitted models: the scikit-learn estimators, the committee and the model file."""
