@@ -1,0 +1,270 @@
+"""Engines: where blocks of rows live, and how sums over them are added. No mathematics.
+
+A *kernel* is a pure function ``(block, scratch, *arguments) -> tuple of arrays``; an engine applies it to every
+block and adds up what comes back. `ThreadEngine` holds the rows in memory, `StreamEngine` reads them anew on
+every pass. Sums are formed in an order that depends on the data alone, so results do not depend on the number
+of threads.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from gpzed._types import FloatArray
+
+Sums = tuple[FloatArray, ...]
+Rows = tuple[FloatArray, FloatArray, FloatArray]
+"""Inputs (n, d), targets (n,) and weights (n,)."""
+
+N_GROUPS = 32
+"""Partial sums per pass: enough for the threads of a node, few enough to be cheap to add."""
+CACHE_ELEMENTS = 32_768
+"""Elements of one array over a block: 256 kB, so that a few of them share the cache of a core."""
+
+
+@dataclass
+class Scratch:
+    """Memory that a kernel may use: per thread, and kept per block between two passes.
+
+    Attributes
+    ----------
+    buffers : dict
+        Work arrays of this thread, by name; their content is not defined at entry.
+    kept : ndarray or None
+        Memory of this block that survives until the next pass, if the engine grants it.
+    """
+
+    buffers: dict[str, FloatArray] = field(default_factory=dict)
+    kept: FloatArray | None = None
+
+    def array(self, name: str, shape: tuple[int, ...]) -> FloatArray:
+        """Return a C-contiguous work array of the given shape; its memory is reused from block to block."""
+        size = int(np.prod(shape, dtype=int))
+        buffer = self.buffers.get(name)
+        if buffer is None or buffer.size < size:
+            buffer = self.buffers[name] = np.empty(size)
+        return buffer[:size].reshape(shape)
+
+
+@dataclass
+class Block:
+    """Rows that are processed together.
+
+    Attributes
+    ----------
+    Xt : ndarray of shape (d, n)
+    y : ndarray of shape (n,)
+    omega : ndarray of shape (n,)
+    kept : ndarray or None
+        Memory for what the first pass leaves to the second.
+    """
+
+    Xt: FloatArray
+    y: FloatArray
+    omega: FloatArray
+    kept: FloatArray | None = None
+
+
+Kernel = Callable[..., Sums]
+
+
+class Engine(Protocol):
+    """What training needs to know of the data: its size, and sums over its rows."""
+
+    n: int
+    d: int
+    sum_omega: float
+
+    def sum(self, kernel: Kernel, *arguments: Any) -> Sums:
+        """Add up ``kernel(block, scratch, *arguments)`` over all blocks."""
+        ...
+
+
+def block_rows(width: int) -> int:
+    """Rows per block such that one array of `width` numbers per row stays in a core's cache."""
+    return int(np.clip(CACHE_ELEMENTS // max(width, 1), 128, 4096))
+
+
+_blas_lock = threading.Lock()
+_blas_users = 0
+_blas_limit: Any = None
+_controller: ThreadpoolController | None = None
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Hold BLAS at one thread per caller while any engine runs; re-entrant and safe between threads."""
+    global _blas_users, _blas_limit, _controller
+    with _blas_lock:
+        if _blas_users == 0:
+            if _controller is None:
+                _controller = ThreadpoolController()
+            _blas_limit = _controller.limit(limits=1, user_api="blas")
+        _blas_users += 1
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            _blas_users -= 1
+            if _blas_users == 0:
+                _blas_limit.restore_original_limits()
+
+
+def available_threads() -> int:
+    """Number of processor cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS
+        return os.cpu_count() or 1
+
+
+def add(total: Sums | None, part: Sums) -> Sums:
+    """Add one tuple of sums to another, in place where there is one."""
+    if total is None:
+        return tuple(np.array(value, dtype=np.float64) for value in part)
+    for target, value in zip(total, part, strict=True):
+        target += value
+    return total
+
+
+def cut(rows: Rows, size: int) -> list[Block]:
+    """Cut rows into blocks of at most `size`, features first."""
+    X, y, omega = rows
+    return [
+        Block(np.ascontiguousarray(X[i : i + size].T), y[i : i + size], omega[i : i + size])
+        for i in range(0, len(y), size)
+    ]
+
+
+class Team:
+    """A fixed number of threads that run tasks in order, each thread with work arrays of its own."""
+
+    def __init__(self, n_threads: int | None = None) -> None:
+        self.n_threads = n_threads or available_threads()
+        self._pool = ThreadPoolExecutor(self.n_threads, "gpzed") if self.n_threads > 1 else None
+        self._local = threading.local()
+
+    def buffers(self) -> dict[str, FloatArray]:
+        """Work arrays of the calling thread."""
+        if not hasattr(self._local, "buffers"):
+            self._local.buffers = {}
+        return self._local.buffers  # type: ignore[no-any-return]
+
+    def map(self, task: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+        """Apply `task` to every item, results in order."""
+        with single_threaded_blas():
+            yield from map(task, items) if self._pool is None else self._pool.map(task, items)
+
+    def submit(self, task: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Run a task beside the caller, even if the team has one thread only."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, "gpzed")
+        return self._pool.submit(task, *arguments)
+
+
+class ThreadEngine:
+    """Rows in memory, blocks spread over threads.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    y : ndarray of shape (n,)
+    omega : ndarray of shape (n,) or None
+        Weights; ones if None.
+    width : int
+        Numbers per row that kernels hold at once (basis functions), for the size of the blocks.
+    n_threads : int or None
+        All available if None.
+    keep_bytes : int
+        Memory that kernels may keep between two passes; where it does not suffice they compute again.
+    """
+
+    def __init__(
+        self,
+        X: FloatArray,
+        y: FloatArray,
+        omega: FloatArray | None = None,
+        *,
+        width: int = 100,
+        n_threads: int | None = None,
+        keep_bytes: int = 1_500_000_000,
+    ) -> None:
+        self.n, self.d = X.shape
+        omega = np.ones(self.n) if omega is None else omega
+        self.sum_omega = float(omega.sum())
+        self._blocks = cut((X, y, omega), block_rows(width))
+        self._team = Team(n_threads)
+        if 8 * (width + 1) * self.n <= keep_bytes:
+            for block in self._blocks:
+                block.kept = np.empty((width + 1) * len(block.y))
+        bounds = np.linspace(0, len(self._blocks), min(N_GROUPS, len(self._blocks)) + 1).astype(int)
+        self._groups = [self._blocks[i:j] for i, j in zip(bounds[:-1], bounds[1:], strict=True)]
+
+    def sum(self, kernel: Kernel, *arguments: Any) -> Sums:
+        """Add up ``kernel(block, scratch, *arguments)`` over all blocks."""
+
+        def add_group(blocks: list[Block]) -> Sums:
+            total: Sums | None = None
+            for block in blocks:
+                total = add(total, kernel(block, Scratch(self._team.buffers(), block.kept), *arguments))
+            assert total is not None
+            return total
+
+        total: Sums | None = None
+        for part in self._team.map(add_group, self._groups):
+            total = add(total, part)
+        assert total is not None
+        return total
+
+
+class StreamEngine:
+    """Rows read from a source on every pass, in constant memory; the next chunk is read while one is summed.
+
+    Parameters
+    ----------
+    source : iterable of (X, y, omega)
+        Gives the same chunks of rows each time it is iterated over.
+    width : int
+        As in `ThreadEngine`.
+    n_threads : int or None
+        All available if None.
+    """
+
+    def __init__(self, source: Iterable[Rows], *, width: int = 100, n_threads: int | None = None) -> None:
+        self._source = source
+        self._width = width
+        self._team = Team(n_threads)
+        self._reader = Team(1)
+        self.n, self.d, self.sum_omega = 0, 0, 0.0
+        for X, _, omega in source:
+            self.n += X.shape[0]
+            self.d = X.shape[1]
+            self.sum_omega += float(omega.sum())
+
+    def _chunks(self) -> Iterator[Rows]:
+        chunks = iter(self._source)
+        pending = self._reader.submit(next, chunks, None)
+        while (rows := pending.result()) is not None:
+            pending = self._reader.submit(next, chunks, None)
+            yield rows
+
+    def sum(self, kernel: Kernel, *arguments: Any) -> Sums:
+        """Add up ``kernel(block, scratch, *arguments)`` over all blocks of all chunks."""
+        total: Sums | None = None
+        for rows in self._chunks():
+            blocks = cut(rows, block_rows(self._width))
+            for part in self._team.map(
+                lambda block: kernel(block, Scratch(self._team.buffers()), *arguments), blocks
+            ):
+                total = add(total, part)
+        assert total is not None
+        return total

@@ -1,0 +1,230 @@
+"""The log evidence (Eq. 5.6) as a sum of named terms, and its exact gradient (Eq. C.6-C.18).
+
+Two passes over the rows, each a pure function of a block:
+
+- `forward` gives the sums ``Phi' B Phi``, ``Phi' B y`` and ``sum ln B`` from which the posterior follows;
+- `backward` gives the misfit and the gradient ``dL/dC = Z' G``.
+
+Both work with ``Psi = B^1/2 Phi`` (features first), which turns ``Phi' B Phi`` into a symmetric product. The
+sign of the residual is prediction minus truth, ``delta = Phi w - y``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from gpzed._types import FloatArray
+from gpzed.core.basis import coefficients, pull_back, quadratic_map
+from gpzed.core.engine import Block, Engine, Scratch, Sums
+from gpzed.core.fastmath import exp_in_place
+from gpzed.core.parameters import Layout, Parameters
+from gpzed.core.posterior import Posterior, weight_posterior
+from gpzed.errors import NumericalError
+
+LOG_2PI = float(np.log(2.0 * np.pi))
+MAX_LOG_BETA = 100.0
+"""Noise precisions beyond exp(100) are a diverged step of the optimiser, not a model of data."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What the kernels need to know of the parameters: made once per evaluation, sent to every block."""
+
+    Ct: FloatArray  # (m, q)
+    u: FloatArray  # (m,)
+    b: float
+    k: int
+    is_full: bool
+    weighted_precision: bool
+
+
+def make_state(parameters: Parameters, layout: Layout, weighted_precision: bool = False) -> State:
+    """Prepare the parameters for the kernels."""
+    structure = layout.structure
+    Lambda = structure.expand(parameters.Gamma, layout.d)
+    Ct = np.ascontiguousarray(coefficients(parameters.P, Lambda).T)
+    return State(Ct, parameters.u, parameters.b, layout.k, structure.is_full, weighted_precision)
+
+
+def responses(block: Block, scratch: Scratch, state: State) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Basis responses of a block, with the columns of the mean function below them.
+
+    Returns
+    -------
+    Zt : ndarray of shape (q, n)
+    Phi : ndarray of shape (m + k, n)
+        Eq. 3.2, features first.
+    log_beta : ndarray of shape (n,)
+        Eq. 5.10.
+    """
+    m, q = state.Ct.shape
+    n = block.Xt.shape[1]
+    Zt = quadratic_map(block.Xt, state.is_full, scratch.array("Z", (q, n)))
+    Phi = scratch.array("Phi", (m + state.k, n))
+    np.matmul(state.Ct, Zt, out=Phi[:m])
+    exp_in_place(Phi[:m])  # Eq. 3.2
+    Phi[m:] = Zt[: state.k]
+    return Zt, Phi, state.u @ Phi[:m] + state.b  # Eq. 5.10
+
+
+def _scaled_responses(
+    block: Block, scratch: Scratch, state: State
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """``Zt``, ``Psi = B^1/2 Phi``, ``B^1/2`` and ``ln beta``; Psi and B^1/2 stay in `scratch.kept` if there is room."""
+    Zt, Phi, log_beta = responses(block, scratch, state)
+    M, n = Phi.shape
+    Psi = Phi if scratch.kept is None else scratch.kept[: M * n].reshape(M, n)
+    if not np.all(log_beta < MAX_LOG_BETA):  # also catches NaN
+        raise NumericalError(f"noise precision exceeds exp({MAX_LOG_BETA:g}) or is not a number.")
+    sqrt_B = np.sqrt(np.exp(log_beta) * block.omega)  # B = beta omega
+    np.multiply(Phi, sqrt_B, out=Psi)
+    if scratch.kept is not None:
+        scratch.kept[M * n :] = sqrt_B
+    return Zt, Psi, sqrt_B, log_beta
+
+
+def forward(block: Block, scratch: Scratch, state: State) -> Sums:
+    """First pass: ``Phi' B Phi``, ``Phi' B y`` and the log-determinant of B (or its weighted form)."""
+    _, Psi, sqrt_B, log_beta = _scaled_responses(block, scratch, state)
+    if state.weighted_precision:
+        log_det_B = np.sum(log_beta + np.log(block.omega))
+    else:
+        log_det_B = block.omega @ log_beta
+    return Psi @ Psi.T, Psi @ (sqrt_B * block.y), np.asarray(log_det_B)
+
+
+def _recall(block: Block, scratch: Scratch, state: State) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """``Zt``, ``Psi`` and ``B^1/2``: what the first pass kept, or computed again."""
+    if scratch.kept is None:
+        return _scaled_responses(block, scratch, state)[:3]
+    m, q = state.Ct.shape
+    n = len(block.y)
+    Zt = quadratic_map(block.Xt, state.is_full, scratch.array("Z", (q, n)))
+    M = m + state.k
+    return Zt, scratch.kept[: M * n].reshape(M, n), scratch.kept[M * n :]
+
+
+def _solve_block(Psi: FloatArray, posterior: Posterior, out: FloatArray) -> FloatArray:
+    """``S^-1 Psi``: one product where S is well conditioned, two triangular ones where it is not."""
+    factor = posterior.factor
+    if factor.is_well_conditioned:
+        return np.matmul(factor.inverse, Psi, out=out)
+    return np.matmul(factor.whitener.T, factor.whitener @ Psi, out=out)
+
+
+def backward(block: Block, scratch: Scratch, state: State, posterior: Posterior) -> Sums:
+    """Second pass: ``Z' G``, ``Phi' g``, ``sum g`` and ``delta' B delta``.
+
+    ``g = dL/d ln beta`` is Eq. C.6 and ``G = dL/d ln Phi`` Eq. C.7.
+    """
+    m = len(state.u)
+    Zt, Psi, sqrt_B = _recall(block, scratch, state)
+    T = _solve_block(Psi, posterior, scratch.array("T", Psi.shape))
+    B_nu = np.einsum("ij,ij->j", T, Psi)  # Eq. 3.13 times B
+    sqrt_B_delta = posterior.w_mean @ Psi - sqrt_B * block.y
+    log_weight = 1.0 if state.weighted_precision else block.omega
+    g = 0.5 * (log_weight - sqrt_B_delta**2 - B_nu)  # Eq. C.6
+    g_scaled = g / sqrt_B
+    left = np.stack([state.u, -posterior.w_mean[:m]], axis=1)
+    G = scratch.array("G", (m, len(g)))
+    np.matmul(left, np.stack([g_scaled, sqrt_B_delta]), out=G)
+    np.subtract(G, T[:m], out=G)
+    np.multiply(G, Psi[:m], out=G)  # Eq. C.7
+    return Zt @ G.T, Psi[:m] @ g_scaled, np.asarray(g.sum()), np.asarray(sqrt_B_delta @ sqrt_B_delta)
+
+
+@dataclass(frozen=True)
+class LogEvidence:
+    """The terms of Eq. 5.6; `total` is their sum."""
+
+    misfit: float  # -1/2 delta' B delta
+    log_noise: float  # 1/2 ln |B|
+    normalisation: float  # -n/2 ln 2 pi
+    weight_penalty: float  # -1/2 w' A w
+    weight_prior: float  # 1/2 ln |A|
+    occam: float  # -1/2 ln |S|
+    noise_penalty: float  # -1/2 u' N u
+    noise_prior: float  # 1/2 ln |N|
+    noise_normalisation: float  # -m/2 ln 2 pi
+
+    @property
+    def log_marginal_likelihood(self) -> float:
+        """Eq. 5.5: the terms without the prior on u."""
+        return self.total - self.noise_penalty - self.noise_prior - self.noise_normalisation
+
+    @property
+    def total(self) -> float:
+        """Eq. 5.6."""
+        return float(sum(getattr(self, field.name) for field in fields(self)))
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Everything one evaluation of the evidence gives."""
+
+    evidence: LogEvidence
+    gradient: Parameters
+    posterior: Posterior
+    state: State
+
+
+def fit_posterior(
+    engine: Engine, parameters: Parameters, layout: Layout, weighted_precision: bool = False
+) -> tuple[State, Posterior, float]:
+    """First pass alone: state, posterior of the weights, and ``ln |B|``."""
+    state = make_state(parameters, layout, weighted_precision)
+    PhiT_B_Phi, PhiT_B_y, log_det_B = engine.sum(forward, state)
+    posterior = weight_posterior(PhiT_B_Phi, PhiT_B_y, layout.expand_alpha(parameters.log_alpha))
+    return state, posterior, float(log_det_B)
+
+
+def evaluate(
+    engine: Engine, parameters: Parameters, layout: Layout, weighted_precision: bool = False
+) -> Evaluation:
+    """Log evidence and its gradient for every parameter.
+
+    Parameters
+    ----------
+    engine : Engine
+        Holds the rows.
+    parameters : Parameters
+    layout : Layout
+    weighted_precision : bool
+        The paper's cost weights, ``B = beta omega`` throughout. By default weights multiply the log-likelihood of
+        a row instead, so that ``ln B`` becomes ``omega ln beta``: the noise then stays calibrated.
+
+    Returns
+    -------
+    Evaluation
+    """
+    state, posterior, log_det_B = fit_posterior(engine, parameters, layout, weighted_precision)
+    grad_C, PhiT_g, sum_g, misfit = engine.sum(backward, state, posterior)
+    w, u = posterior.w_mean, parameters.u
+    alpha, eta = layout.expand_alpha(parameters.log_alpha), np.exp(parameters.log_eta)
+    heteroscedastic = float(layout.heteroscedastic)
+    evidence = LogEvidence(
+        misfit=-0.5 * float(misfit),
+        log_noise=0.5 * log_det_B,
+        normalisation=-0.5 * LOG_2PI * (engine.n if weighted_precision else engine.sum_omega),
+        weight_penalty=-0.5 * float(w @ (alpha * w)),
+        weight_prior=0.5 * float(np.sum(np.log(alpha))),
+        occam=-0.5 * posterior.factor.log_det,
+        noise_penalty=-0.5 * heteroscedastic * float(u @ (eta * u)),
+        noise_prior=0.5 * heteroscedastic * float(parameters.log_eta.sum()),
+        noise_normalisation=-0.5 * heteroscedastic * layout.m * LOG_2PI,
+    )
+    Lambda = layout.structure.expand(parameters.Gamma, layout.d)
+    grad_P, grad_Lambda = pull_back(grad_C, parameters.P, Lambda)
+    gradient = Parameters(
+        P=grad_P,
+        Gamma=layout.structure.fold(parameters.Gamma, grad_Lambda),
+        u=PhiT_g - eta * u,  # Eq. C.8
+        b=float(sum_g),  # Eq. C.9
+        log_alpha=layout.fold_alpha(
+            0.5 - 0.5 * alpha * w**2 - 0.5 * alpha * posterior.factor.inverse_diagonal
+        ),  # cf. Eq. C.11, terms in d w_mean cancel
+        log_eta=0.5 - 0.5 * eta * u**2,  # Eq. C.10
+    )
+    return Evaluation(evidence, gradient, posterior, state)

@@ -1,0 +1,109 @@
+"""Cholesky factors with a stated jitter policy; the only file that catches LinAlgError.
+
+A positive definite matrix ``S`` is first brought to unit diagonal, ``R = s S s`` with ``s = diag(S)^-1/2``: with
+relevance determination the diagonal spans many decades, and scaling removes that part of the ill-conditioning
+exactly. ``R`` is then factorised; only if that fails is a multiple of the identity added, 1e-14 first and then
+up to `MAX_JITTER` in steps of 100. What was added is recorded in the factor, never hidden.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import lapack, solve_triangular
+
+from gpzed._types import FloatArray
+from gpzed.errors import NumericalError
+
+MAX_JITTER = 1e-8
+WELL_CONDITIONED = 1e-9
+"""Reciprocal condition number above which products with an explicit inverse are as good as solves."""
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Cholesky factor of ``S = s^-1 L L' s^-1``.
+
+    Attributes
+    ----------
+    L : ndarray of shape (m, m)
+        Lower triangular factor of the scaled matrix.
+    s : ndarray of shape (m,)
+        Scale that brings ``S`` to unit diagonal.
+    jitter : float
+        What had to be added to the unit diagonal; 0 almost always.
+    rcond : float
+        Estimate of the reciprocal condition number of the scaled matrix (1-norm).
+    """
+
+    L: FloatArray
+    s: FloatArray
+    jitter: float
+    rcond: float
+
+    @property
+    def log_det(self) -> float:
+        """``ln |S|``."""
+        return float(2.0 * np.sum(np.log(np.diagonal(self.L)) - np.log(self.s)))
+
+    @property
+    def is_well_conditioned(self) -> bool:
+        """Whether products with `inverse` are safe."""
+        return self.rcond > WELL_CONDITIONED
+
+    @cached_property
+    def whitener(self) -> FloatArray:
+        """Lower triangular ``W`` with ``S^-1 = W' W``, so that ``phi S^-1 phi' = |W phi'|^2``."""
+        return np.ascontiguousarray(solve_triangular(self.L, np.diag(self.s), lower=True))
+
+    @cached_property
+    def inverse(self) -> FloatArray:
+        """``S^-1``; for products only where `is_well_conditioned`."""
+        return self.whitener.T @ self.whitener
+
+    @cached_property
+    def inverse_diagonal(self) -> FloatArray:
+        """Diagonal of ``S^-1``, a sum of squares: positive whatever the conditioning."""
+        return np.einsum("ij,ij->j", self.whitener, self.whitener)
+
+    def solve(self, rhs: FloatArray) -> FloatArray:
+        """``S^-1 rhs`` by two triangular solves."""
+        scale = self.s if rhs.ndim == 1 else self.s[:, None]
+        half = solve_triangular(self.L, scale * rhs, lower=True)
+        return scale * solve_triangular(self.L, half, lower=True, trans="T")
+
+
+def cholesky(S: FloatArray) -> Factor:
+    """Factorise a symmetric positive definite matrix under the jitter policy of this module.
+
+    Raises
+    ------
+    NumericalError
+        If ``S`` has a non-finite or non-positive diagonal, or is singular beyond `MAX_JITTER`.
+    """
+    diagonal = np.diagonal(S)
+    if not np.all(np.isfinite(diagonal)) or np.any(diagonal <= 0.0):
+        raise NumericalError("posterior precision has a diagonal that is not positive and finite.")
+    s = 1.0 / np.sqrt(diagonal)
+    R = s[:, None] * S * s
+    jitter = 0.0
+    while True:
+        R[np.diag_indices_from(R)] = 1.0 + jitter
+        try:
+            L = np.linalg.cholesky(R)
+        except np.linalg.LinAlgError:
+            jitter = max(1e-14, 100.0 * jitter)
+            if jitter > MAX_JITTER:
+                raise NumericalError(
+                    f"a {len(R)} x {len(R)} posterior precision is singular even with {MAX_JITTER:g} added to its "
+                    "scaled diagonal; expected a positive definite matrix. Basis functions may coincide or "
+                    "features may be duplicates: use fewer basis functions or drop duplicated columns."
+                ) from None
+            continue
+        if not np.all(np.isfinite(L)):
+            raise NumericalError("posterior precision holds values that are not finite.")
+        norm = float(np.max(np.sum(np.abs(R), axis=0)))
+        rcond, _ = lapack.dpocon(L, norm, uplo="L")
+        return Factor(L, s, jitter, float(rcond))
