@@ -1,0 +1,216 @@
+r"""Densities, distribution functions and moments of Gaussian mixtures cut at a lower bound.
+
+Arrays of parameters have shape (K, r, 1) for r objects with K components, arguments (r, g): the sum over
+components is then over the first axis. With truncation at `lower` the mixture is rewritten as a mixture of
+truncated Gaussians,
+
+.. math:: p(z) = \sum_k w_k \frac{N(z; \mu_k, s_k^2)}{Q(a_k)}, \quad a_k = \frac{lower - \mu_k}{s_k},
+          \quad w_k \propto \pi_k Q(a_k),
+
+with Q the upper tail of the standard normal; this is the cut and renormalised density exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import erfcx, log_ndtr, ndtr, ndtri, ndtri_exp
+
+from gpzed._types import AnyArray, FloatArray
+
+LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
+SQRT_HALF = np.sqrt(0.5)
+# Elements per temporary array: 1 MB, so that a handful of them stays in cache.
+CHUNK_ELEMENTS = 1 << 17
+# Beyond this many standard deviations the moments of the tail come from their asymptotic series, whose
+# first neglected term is then below 1e-9 of the value, as is the cancellation of the closed form.
+SERIES_FROM = 30.0
+
+
+def row_chunks(n: int, columns: int) -> Iterator[slice]:
+    """Cut n rows into slices with about `CHUNK_ELEMENTS` elements of `columns` each."""
+    step = max(1, CHUNK_ELEMENTS // max(1, columns))
+    for start in range(0, n, step):
+        yield slice(start, min(n, start + step))
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Mixtures of r objects, with weights that already account for the truncation.
+
+    Parameters
+    ----------
+    weights, means, stds : ndarray of shape (K, r, 1)
+        `weights` are those of the truncated components and sum to 1 over the first axis.
+    alpha : ndarray of shape (K, r, 1) or None
+        ``(lower - means) / stds``; None without truncation.
+    lower : float or None
+        Where the density is cut.
+    """
+
+    weights: FloatArray
+    means: FloatArray
+    stds: FloatArray
+    alpha: FloatArray | None
+    lower: float | None
+
+    def take(self, rows: AnyArray) -> Mixture:
+        """Return the mixtures of some of the objects."""
+        alpha = None if self.alpha is None else self.alpha[:, rows]
+        return Mixture(self.weights[:, rows], self.means[:, rows], self.stds[:, rows], alpha, self.lower)
+
+
+def build(weights: FloatArray, means: FloatArray, stds: FloatArray, lower: float | None) -> Mixture:
+    """Make a `Mixture` from (r, K) arrays of untruncated weights, means and standard deviations."""
+    w, mu, s = (np.ascontiguousarray(a.T)[:, :, None] for a in (weights, means, stds))  # (K, r, 1)
+    if lower is None:
+        return Mixture(w, mu, s, None, None)
+    alpha = (lower - mu) / s
+    with np.errstate(divide="ignore"):
+        log_w = np.log(w) + log_ndtr(-alpha)
+    w = np.exp(log_w - log_sum_exp(log_w))
+    return Mixture(w / w.sum(axis=0), mu, s, alpha, lower)
+
+
+def log_sum_exp(terms: FloatArray) -> FloatArray:
+    """Return ``log(sum(exp(terms)))`` over the first axis, -inf where every term is -inf."""
+    top = terms.max(axis=0)
+    shift = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        out: FloatArray = shift + np.log(np.exp(terms - shift).sum(axis=0))
+    return out
+
+
+def log_pdf(mix: Mixture, z: FloatArray) -> FloatArray:
+    """Return the log density at z, all of shape (r, g); -inf below the truncation."""
+    t = (z - mix.means) / mix.stds
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        terms = np.log(mix.weights) - np.log(mix.stds) - LOG_SQRT_2PI + _log_kernel(mix, t, z)
+    terms[np.isnan(terms)] = -np.inf
+    out = log_sum_exp(terms)
+    return out if mix.lower is None else np.where(z < mix.lower, -np.inf, out)
+
+
+def _log_kernel(mix: Mixture, t: FloatArray, z: FloatArray) -> FloatArray:
+    """Return ``-t^2/2 - log Q(alpha)``, with the large parts cancelled by hand where alpha > 0."""
+    if mix.alpha is None or mix.lower is None:
+        return -0.5 * t**2
+    a = mix.alpha
+    excess = (z - mix.lower) / mix.stds
+    deep = -0.5 * excess * (t + a) - np.log(0.5 * erfcx(np.maximum(a, 0) * SQRT_HALF))
+    out: FloatArray = np.where(a > 0, deep, -0.5 * t**2 - log_ndtr(-np.minimum(a, 0)))
+    return out
+
+
+def log_tail(mix: Mixture, z: FloatArray) -> FloatArray:
+    """Return the log survival function of each component at z, shape (K, r, g)."""
+    t = (z - mix.means) / mix.stds
+    if mix.alpha is None or mix.lower is None:
+        return np.asarray(log_ndtr(-t))
+    excess = np.maximum(z - mix.lower, 0) / mix.stds
+    near = np.minimum(mix.alpha, 0)
+    shallow = log_ndtr(-np.maximum(t, near)) - log_ndtr(-near)
+    with np.errstate(invalid="ignore"):
+        deep = _log_tail_ratio(np.maximum(mix.alpha, 0), excess)
+    return np.where(mix.alpha > 0, deep, shallow)
+
+
+def _log_tail_ratio(a: FloatArray, x: FloatArray) -> FloatArray:
+    """Return ``log(Q(a + x) / Q(a))`` for a, x >= 0 without cancellation."""
+    with np.errstate(divide="ignore", over="ignore"):
+        scaled = np.log(erfcx((a + x) * SQRT_HALF) / erfcx(a * SQRT_HALF))
+        out: FloatArray = scaled - x * (a + 0.5 * x)
+    return out
+
+
+def cdf(mix: Mixture, z: FloatArray) -> FloatArray:
+    """Return the distribution function at z, shape (r, g)."""
+    t = (z - mix.means) / mix.stds
+    parts = ndtr(t) if mix.alpha is None else -np.expm1(log_tail(mix, z))
+    out: FloatArray = np.clip((mix.weights * parts).sum(axis=0), 0.0, 1.0)
+    return out
+
+
+def component_quantile(mix: Mixture, q: FloatArray) -> FloatArray:
+    """Return the quantile of every (truncated) component at q of shape (r, g), shape (K, r, g)."""
+    if mix.alpha is None or mix.lower is None:
+        return np.asarray(mix.means + mix.stds * ndtri(q))
+    with np.errstate(divide="ignore"):
+        log_q = np.log1p(-q)
+    t = -ndtri_exp(log_q + log_ndtr(-mix.alpha))
+    shallow = np.maximum(mix.lower, mix.means + mix.stds * t)
+    if not np.any(mix.alpha > 0):
+        return shallow
+    a = np.broadcast_to(np.maximum(mix.alpha, 0), t.shape)
+    return np.where(mix.alpha > 0, mix.lower + mix.stds * _tail_excess(a, t, log_q), shallow)
+
+
+def _tail_excess(a: FloatArray, t: FloatArray, log_q: FloatArray) -> FloatArray:
+    """Polish ``x = t - a`` so that ``log(Q(a + x) / Q(a)) = log_q``, by Newton on a concave function."""
+    x = np.maximum(t - a, 0)
+    target = np.broadcast_to(log_q, x.shape)
+    free = np.isfinite(x)
+    for _ in range(3):
+        hazard = np.sqrt(2 / np.pi) / erfcx((a + x)[free] * SQRT_HALF)
+        step = (_log_tail_ratio(a[free], x[free]) - target[free]) / hazard
+        x[free] = np.maximum(x[free] + step, 0)
+    return x
+
+
+def tail_moments(alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean (above the cut) and variance of a standard normal cut below `alpha`.
+
+    Parameters
+    ----------
+    alpha : ndarray
+        Cut, in standard deviations.
+
+    Returns
+    -------
+    mean, variance : ndarray
+        Mean of the truncated variable above `alpha`, that is ``E[t] - alpha``, and its variance. Both are
+        computed without cancellation for large `alpha`, where they tend to ``1 / alpha`` and ``1 / alpha^2``.
+    """
+    near = np.minimum(alpha, SERIES_FROM)
+    mills = np.sqrt(2 / np.pi) / erfcx(near * SQRT_HALF)
+    above = mills - near
+    spread = 1 - mills * above
+    i = 1 / np.maximum(alpha, SERIES_FROM) ** 2
+    far_above = np.sqrt(i) * (1 - i * (2 - i * (10 - i * (74 - i * 706))))
+    far_spread = i * (1 - i * (6 - i * (50 - i * (518 - i * 6354))))
+    far = alpha > SERIES_FROM
+    return np.where(far, far_above, above), np.where(far, far_spread, spread)
+
+
+class Moments(NamedTuple):
+    """Mean and the three parts of the variance of each object, all of shape (n,)."""
+
+    mean: FloatArray
+    model_variance: FloatArray
+    noise_variance: FloatArray
+    input_variance: FloatArray
+
+
+def moments(mix: Mixture, model: FloatArray, noise: FloatArray, inputs: FloatArray) -> Moments:
+    """Return the exact moments of each mixture, given its parts of the variance, all of shape (r, K)."""
+    w, centre = mix.weights[:, :, 0].T, mix.means[:, :, 0].T  # (r, K)
+    shrink = np.ones_like(w)
+    if mix.alpha is not None and mix.lower is not None:
+        above, shrink = tail_moments(mix.alpha[:, :, 0].T)
+        std = mix.stds[:, :, 0].T
+        cut = mix.alpha[:, :, 0].T > 0
+        # mean + std (above + alpha) and lower + std above are equal; each is exact where the other rounds.
+        mills = above + np.where(cut, 0.0, mix.alpha[:, :, 0].T)
+        centre = np.where(cut, mix.lower + std * above, centre + std * mills)
+    mean = (w * centre).sum(axis=1)
+    between = (w * (centre - mean[:, None]) ** 2).sum(axis=1)
+    scaled = w * shrink
+    return Moments(
+        mean,
+        (scaled * model).sum(axis=1) + between,
+        (scaled * noise).sum(axis=1),
+        (scaled * inputs).sum(axis=1),
+    )

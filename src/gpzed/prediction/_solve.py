@@ -1,0 +1,184 @@
+"""Quantiles, modes and shortest intervals of Gaussian mixtures, for many objects at once."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr, ndtri
+
+from gpzed._types import FloatArray
+from gpzed.prediction._mixture import Mixture, cdf, component_quantile, log_pdf
+
+MAX_ITERATIONS = 200
+# Mean-shift starts: a mixture with more modes of nearly equal height than this is a matter of taste.
+MODE_STARTS = 3
+MODE_ITERATIONS = 60
+# Search points of the shortest interval, shared out among the components.
+INTERVAL_POINTS = 320
+
+
+def quantile(mix: Mixture, q: FloatArray) -> FloatArray:
+    """Return the quantile of each object at q of shape (r,).
+
+    The quantile of a mixture lies between the smallest and the largest quantile of its components, which
+    have a closed form; inside this bracket Newton steps are taken where they help and bisections elsewhere.
+    """
+    edges: FloatArray = component_quantile(mix, q[:, None])[:, :, 0]  # (K, r)
+    if len(edges) == 1:
+        single: FloatArray = edges[0]
+        return single
+    counts = mix.weights[:, :, 0] > 0
+    lo = np.where(counts, edges, np.inf).min(axis=0)
+    hi = np.where(counts, edges, -np.inf).max(axis=0)
+    z: FloatArray = lo.copy()
+    rows = np.flatnonzero(np.isfinite(lo) & np.isfinite(hi) & (hi > lo))
+    if rows.size:
+        z[rows] = _bracketed_newton(mix.take(rows), q[rows], lo[rows], hi[rows])
+    return z
+
+
+def _bracketed_newton(mix: Mixture, q: FloatArray, lo: FloatArray, hi: FloatArray) -> FloatArray:
+    """Solve ``cdf(z) = q`` between lo and hi, all of shape (r,), dropping objects as they converge."""
+    out = np.empty_like(q)
+    rows = np.arange(len(q))
+    z, width = 0.5 * (lo + hi), hi - lo
+    tolerance = 1e-14 * width
+    step = width.copy()
+    for _ in range(MAX_ITERATIONS):
+        f = cdf(mix, z[:, None])[:, 0] - q
+        slope = np.exp(log_pdf(mix, z[:, None])[:, 0])
+        lo, hi = np.where(f < 0, z, lo), np.where(f < 0, hi, z)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            newton = z - f / slope
+            slow = np.abs(2 * f) > np.abs(step * slope)
+        use_newton = (newton > lo) & (newton < hi) & ~slow
+        following = np.where(use_newton, newton, 0.5 * (lo + hi))
+        following = np.where(f == 0, z, following)
+        step = np.abs(following - z)
+        z = following
+        done = step <= tolerance + 2 * np.finfo(np.float64).eps * np.abs(z)
+        out[rows[done]] = z[done]
+        if done.all():
+            return out
+        rows, keep = rows[~done], ~done
+        mix = mix.take(keep)
+        q, lo, hi, z, step, tolerance = (a[keep] for a in (q, lo, hi, z, step, tolerance))
+    out[rows] = z
+    return out
+
+
+def mode(mix: Mixture) -> FloatArray:
+    """Return the highest point of each density, shape (r,), by mean shift from the likeliest means."""
+    floor = -np.inf if mix.lower is None else mix.lower
+    means = np.maximum(mix.means[:, :, 0].T, floor)  # (r, K)
+    if means.shape[1] == 1:
+        return means[:, 0]
+    height = log_pdf(mix, means)
+    n_starts = min(MODE_STARTS, means.shape[1])
+    best = np.argpartition(-height, n_starts - 1, axis=1)[:, :n_starts]
+    z = np.take_along_axis(means, best, axis=1)  # (r, s)
+    for _ in range(MODE_ITERATIONS):
+        following = np.maximum(_mean_shift(mix, z), floor)
+        moved = np.abs(following - z).max(initial=0.0)
+        z = following
+        if moved == 0:
+            break
+    if mix.lower is not None:
+        z = np.column_stack([z, np.full(len(z), mix.lower)])
+    rows = np.arange(len(z))
+    z = z[rows, np.argmax(log_pdf(mix, z), axis=1)]
+    return _polish_mode(mix, z, floor)
+
+
+def _responsibilities(mix: Mixture, z: FloatArray) -> FloatArray:
+    """Return the share of every component in the density at z (r, g), shape (K, r, g).
+
+    Dividing the weights by ``Q(alpha_k)`` undoes the truncation up to a common factor.
+    """
+    with np.errstate(divide="ignore", over="ignore"):
+        logs = np.log(mix.weights / mix.stds) - 0.5 * ((z - mix.means) / mix.stds) ** 2
+        if mix.alpha is not None:
+            logs = logs - log_ndtr(-mix.alpha)
+    top = logs.max(axis=0)
+    share = np.exp(logs - np.where(np.isfinite(top), top, 0.0))
+    out: FloatArray = share / np.maximum(share.sum(axis=0), np.finfo(np.float64).tiny)
+    return out
+
+
+def _mean_shift(mix: Mixture, z: FloatArray) -> FloatArray:
+    """Move z (r, g) uphill to the precision-weighted mean of the components that explain it."""
+    pull = _responsibilities(mix, z) / mix.stds**2
+    total = pull.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        following = (pull * mix.means).sum(axis=0) / total
+    return np.where(total > 0, following, z)
+
+
+def _polish_mode(mix: Mixture, z: FloatArray, floor: float) -> FloatArray:
+    """Take Newton steps on the derivative of the log density while they do not lower the density."""
+    height = log_pdf(mix, z[:, None])[:, 0]
+    for _ in range(8):
+        share = _responsibilities(mix, z[:, None])[:, :, 0]
+        s2 = mix.stds[:, :, 0] ** 2
+        score = (mix.means[:, :, 0] - z) / s2  # d log N_k / dz
+        gradient = (share * score).sum(axis=0)
+        curvature = (share * (score**2 - 1 / s2)).sum(axis=0) - gradient**2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            following = np.where(curvature < 0, z - gradient / curvature, z)
+        following = np.maximum(following, floor)
+        new_height = log_pdf(mix, following[:, None])[:, 0]
+        better = new_height >= height
+        z, height = np.where(better, following, z), np.where(better, new_height, height)
+    return z
+
+
+def shortest_interval(mix: Mixture, level: float) -> tuple[FloatArray, FloatArray]:
+    """Return the ends (r,), (r,) of the shortest interval that holds the probability `level`."""
+    if mix.means.shape[0] == 1:
+        return _shortest_single(mix, level)
+    grid = _search_grid(mix)  # (r, g)
+    f = cdf(mix, grid)
+    offset = 2.0 * np.arange(len(f))[:, None]
+    reach = np.minimum(f + level, 1.0)
+    ends = np.interp((reach + offset).ravel(), (f + offset).ravel(), grid.ravel()).reshape(f.shape)
+    width = np.where(f + level <= f[:, -1:], ends - grid, np.inf)
+    start = grid[np.arange(len(grid)), np.argmin(width, axis=1)]
+    below = np.minimum(cdf(mix, start[:, None])[:, 0], 1 - level)
+    return start, quantile(mix, below + level)
+
+
+def _shortest_single(mix: Mixture, level: float) -> tuple[FloatArray, FloatArray]:
+    """Return the shortest interval of one Gaussian: symmetric, or from the cut where that is nearer."""
+    centre, std = mix.means[0, :, 0], mix.stds[0, :, 0]
+    if mix.alpha is None or mix.lower is None:
+        half = std * ndtri(0.5 * (1 + level))
+        return centre - half, centre + half
+    tail = ndtr(-mix.alpha[0, :, 0])
+    half = std * ndtri(0.5 * (1 + level * tail))
+    symmetric = centre - half >= mix.lower
+    from_cut = quantile(mix, np.full(len(centre), level))
+    return np.where(symmetric, centre - half, mix.lower), np.where(symmetric, centre + half, from_cut)
+
+
+def _search_grid(mix: Mixture) -> FloatArray:
+    """Return sorted points (r, g) dense around every component, so that no narrow peak is missed."""
+    n_nodes = max(17, INTERVAL_POINTS // len(mix.means))
+    nodes = ndtr(np.linspace(-6.0, 6.0, n_nodes))[None, :]
+    points = component_quantile(mix, np.broadcast_to(nodes, (mix.means.shape[1], n_nodes)))  # (K, r, g)
+    return np.sort(np.moveaxis(points, 0, 1).reshape(mix.means.shape[1], -1), axis=1)
+
+
+def draw(mix: Mixture, which: FloatArray, where: FloatArray) -> FloatArray:
+    """Turn two uniform numbers per draw, (r, size), into redshifts: pick a component, then its quantile."""
+    k = (which > np.cumsum(mix.weights, axis=0)[:-1]).sum(axis=0)[None]  # (1, r, size)
+    heavy = np.argmax(mix.weights, axis=0)[None]
+    k = np.where(np.take_along_axis(mix.weights, k, axis=0) > 0, k, heavy)
+    alpha = None if mix.alpha is None else np.take_along_axis(mix.alpha, k, axis=0)
+    chosen = Mixture(
+        np.ones(k.shape),
+        np.take_along_axis(mix.means, k, axis=0),
+        np.take_along_axis(mix.stds, k, axis=0),
+        alpha,
+        mix.lower,
+    )
+    drawn: FloatArray = component_quantile(chosen, np.maximum(where, 2.0**-54))[0]
+    return drawn

@@ -1,0 +1,375 @@
+"""`Prediction`: what the model says about n objects, and every question one may ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, SupportsIndex, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from gpzed._types import AnyArray, FloatArray
+from gpzed.errors import MissingDependencyError
+from gpzed.prediction import _combine, _mixture, _scores, _solve
+from gpzed.prediction import _validation as check
+
+# Stands for zeros of the shape of `weights`, which is known only when an object is made.
+_ZEROS: FloatArray = cast("FloatArray", None)
+_USE_GRID = "For the same {0} for all objects use {1}."
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Prediction:
+    r"""Predictive distributions of n objects, each a mixture of K Gaussians.
+
+    .. math:: p(z) = \sum_k \pi_k\, N(z; \mu_k, \nu_k + \beta_k^{-1} + \iota_k)
+
+    K = 1 is the paper's model (Eq. 5.8-5.10). Arrays are copied and read-only.
+
+    Parameters
+    ----------
+    weights : array-like of shape (n, K)
+        Mixture weights; rows sum to 1 (sums within 1e-6 of 1 are renormalised).
+    means : array-like of shape (n, K)
+        Component means.
+    model_variances, noise_variances, input_variances : array-like of shape (n, K)
+        Parts of each component's variance: uncertainty of the function (Eq. 3.13), intrinsic noise
+        (Eq. 5.10), missing or noisy photometry (zeros by default). Their sum must be positive.
+    lower : float, optional
+        Exact truncation: the density is zero below `lower` and renormalised above.
+    coverage : array-like of shape (n,), optional
+        How well the training set covers the object, from 0 (not at all) to 1.
+    flags : array-like of shape (n,), optional
+        Bit flags, stored as uint32.
+
+    Notes
+    -----
+    The variance splits into three parts that sum to it: noise and input are weighted means over the
+    components; the disagreement between components counts as model variance. With truncation, mean and
+    variance are those of the truncated mixture. Its components are truncated Gaussians with weights
+    proportional to ``weights`` times their probability above the cut; truncation shrinks the variance of
+    component k by a factor r_k <= 1, all three parts of which shrink by the same factor.
+
+    Examples
+    --------
+    >>> p = Prediction.gaussian([0.5, 1.2], [0.01, 0.04], [0.03, 0.05])
+    >>> p.variance
+    array([0.04, 0.09])
+    >>> float(p.cdf(0.5)[0])
+    0.5
+    >>> len(p[p.std < 0.25])
+    1
+    """
+
+    weights: FloatArray
+    means: FloatArray
+    model_variances: FloatArray
+    noise_variances: FloatArray
+    input_variances: FloatArray = _ZEROS
+    lower: float | None = None
+    coverage: FloatArray | None = None
+    flags: npt.NDArray[np.uint32] | None = None
+
+    def __post_init__(self) -> None:
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        weights = check.normalised_weights(given["weights"])
+        ready: dict[str, Any] = {
+            "weights": weights,
+            "means": check.component_array("means", given["means"], weights.shape),
+        }
+        if given["input_variances"] is None:
+            given["input_variances"] = np.zeros(weights.shape)
+        for name in ("model_variances", "noise_variances", "input_variances"):
+            ready[name] = check.variances(name, given[name], weights.shape)
+        total = ready["model_variances"] + ready["noise_variances"] + ready["input_variances"]
+        check.require(total > 0, total, "variances", "sum to zero", "add a small floor to the variance")
+        check.require(np.isfinite(total), total, "variances", "overflow", "check their units")
+        if given["lower"] is not None:
+            ready["lower"] = check.finite("lower", given["lower"])
+        if given["coverage"] is not None:
+            ready["coverage"] = check.coverage(given["coverage"], len(weights))
+        if given["flags"] is not None:
+            ready["flags"] = check.flags(given["flags"], len(weights))
+        for name, value in ready.items():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def gaussian(
+        cls,
+        mean: npt.ArrayLike,
+        model_variance: npt.ArrayLike,
+        noise_variance: npt.ArrayLike,
+        input_variance: npt.ArrayLike | None = None,
+        *,
+        lower: float | None = None,
+        coverage: npt.ArrayLike | None = None,
+        flags: npt.ArrayLike | None = None,
+    ) -> Prediction:
+        """Make one Gaussian per object, the paper's model.
+
+        Parameters
+        ----------
+        mean : array-like of shape (n,)
+            Predictive mean (Eq. 5.8).
+        model_variance, noise_variance, input_variance : array-like of shape (n,) or scalar
+            Parts of the variance (Eq. 5.9); `input_variance` is zero by default.
+        lower, coverage, flags
+            As in the class.
+
+        Returns
+        -------
+        Prediction
+        """
+        centre = check.as_float("mean", mean)
+        if centre.ndim != 1:
+            msg = f"`mean` has shape {centre.shape}; expected (n,), one mean per object."
+            raise ValueError(msg)
+        parts = {"model_variance": model_variance, "noise_variance": noise_variance}
+        parts["input_variance"] = 0.0 if input_variance is None else input_variance
+        ready: dict[str, Any] = {"lower": lower, "coverage": coverage, "flags": flags}
+        ready |= {"weights": np.ones((len(centre), 1)), "means": centre[:, None]}
+        for name, value in parts.items():
+            ready[f"{name}s"] = check.points(name, value, len(centre), "")[:, None]
+        return cls(**ready)
+
+    @classmethod
+    def mixture(cls, predictions: Sequence[Prediction], weights: npt.ArrayLike | None = None) -> Prediction:
+        """Combine the members of a committee, all predicting the same n objects.
+
+        Parameters
+        ----------
+        predictions : sequence of M Prediction
+            Members; all with the same `lower`.
+        weights : array-like of shape (M,) or (n, M), optional
+            Members' weights, normalised here; equal by default.
+
+        Returns
+        -------
+        Prediction
+            The mixture of the members' densities. `coverage` is the weighted mean of the members'
+            (None unless all have it), `flags` the union of theirs.
+        """
+        return cls(**_combine.committee_fields(predictions, weights))
+
+    @classmethod
+    def concatenate(cls, predictions: Sequence[Prediction]) -> Prediction:
+        """Join predictions for different objects; fewer components are padded with weight zero."""
+        return cls(**_combine.concatenated_fields(predictions))
+
+    def truncate(self, lower: float | None) -> Prediction:
+        """Return the same mixture cut at `lower` (None removes the cut)."""
+        return replace(self, lower=lower)
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def __repr__(self) -> str:
+        return f"Prediction(n={len(self)}, n_components={self.n_components}, lower={self.lower})"
+
+    def __getitem__(self, index: SupportsIndex | slice | npt.ArrayLike) -> Prediction:
+        """Return a Prediction for some of the objects; an integer gives one of length 1."""
+        if isinstance(index, SupportsIndex) and not isinstance(index, np.ndarray):
+            i = range(len(self))[index]
+            rows: slice | AnyArray = slice(i, i + 1)
+        elif isinstance(index, slice):
+            rows = index
+        else:
+            rows = check.row_index(index, len(self))
+        chosen: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        chosen = {k: v[rows] if isinstance(v, np.ndarray) else v for k, v in chosen.items()}
+        return Prediction(**chosen)
+
+    @property
+    def n_components(self) -> int:
+        """Number K of components per object."""
+        return int(self.weights.shape[1])
+
+    @cached_property
+    def component_stds(self) -> FloatArray:
+        """Standard deviation of each component before truncation, shape (n, K)."""
+        total = self.model_variances + self.noise_variances + self.input_variances
+        return check.read_only(np.sqrt(total))
+
+    def _rows(self, columns: int = 1) -> Iterator[tuple[slice, _mixture.Mixture]]:
+        """Yield slices of rows with their mixtures, sized for `columns` values per component."""
+        for rows in _mixture.row_chunks(len(self), self.n_components * columns):
+            parts = (self.weights[rows], self.means[rows], self.component_stds[rows])
+            yield rows, _mixture.build(*parts, self.lower)
+
+    def _per_object(
+        self, kernel: Callable[[_mixture.Mixture, slice], FloatArray], cost: int = 1
+    ) -> FloatArray:
+        """Fill an (n,) array chunk by chunk."""
+        out = np.empty(len(self))
+        for rows, mix in self._rows(cost):
+            out[rows] = kernel(mix, rows)
+        return out
+
+    @cached_property
+    def _moments(self) -> _mixture.Moments:
+        parts = [np.empty(len(self)) for _ in _mixture.Moments._fields]
+        for rows, mix in self._rows():
+            variances = (self.model_variances, self.noise_variances, self.input_variances)
+            for out, value in zip(parts, _mixture.moments(mix, *(v[rows] for v in variances)), strict=True):
+                out[rows] = value
+        return _mixture.Moments(*(check.read_only(p) for p in parts))
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean of each object, shape (n,) (Eq. 5.8)."""
+        return self._moments.mean
+
+    @property
+    def model_variance(self) -> FloatArray:
+        """Variance from the uncertainty of the function and from disagreeing components, shape (n,)."""
+        return self._moments.model_variance
+
+    @property
+    def noise_variance(self) -> FloatArray:
+        """Variance from the intrinsic noise, shape (n,)."""
+        return self._moments.noise_variance
+
+    @property
+    def input_variance(self) -> FloatArray:
+        """Variance from missing or noisy inputs, shape (n,)."""
+        return self._moments.input_variance
+
+    @property
+    def variance(self) -> FloatArray:
+        """Total variance, the sum of the three parts, shape (n,) (Eq. 5.9)."""
+        return self.model_variance + self.noise_variance + self.input_variance
+
+    @property
+    def std(self) -> FloatArray:
+        """Square root of the total variance, shape (n,)."""
+        return np.sqrt(self.variance)
+
+    def log_pdf(self, z: npt.ArrayLike) -> FloatArray:
+        """Log density at z, a scalar or one value per object, shape (n,); -inf below `lower`."""
+        at = check.points("z", z, len(self), _USE_GRID.format("redshifts", "pdf_grid"))
+        return self._per_object(lambda mix, rows: _mixture.log_pdf(mix, at[rows, None])[:, 0])
+
+    def pdf(self, z: npt.ArrayLike) -> FloatArray:
+        """Density at z, a scalar or one value per object, shape (n,)."""
+        return np.exp(self.log_pdf(z))
+
+    def cdf(self, z: npt.ArrayLike) -> FloatArray:
+        """Probability below z, a scalar or one value per object, shape (n,)."""
+        at = check.points("z", z, len(self), _USE_GRID.format("redshifts", "cdf_grid"))
+        return self._per_object(lambda mix, rows: _mixture.cdf(mix, at[rows, None])[:, 0])
+
+    def pdf_grid(self, grid: npt.ArrayLike) -> FloatArray:
+        """Density of every object at every point of a grid (g,), shape (n, g)."""
+        at = check.grid("grid", grid)
+        out = np.empty((len(self), len(at)))
+        for rows, mix in self._rows(len(at)):
+            out[rows] = np.exp(_mixture.log_pdf(mix, np.broadcast_to(at, out[rows].shape)))
+        return out
+
+    def cdf_grid(self, grid: npt.ArrayLike) -> FloatArray:
+        """Probability below every point of a grid (g,), shape (n, g)."""
+        at = check.grid("grid", grid)
+        out = np.empty((len(self), len(at)))
+        for rows, mix in self._rows(len(at)):
+            out[rows] = _mixture.cdf(mix, np.broadcast_to(at, out[rows].shape))
+        return out
+
+    def quantile(self, q: npt.ArrayLike) -> FloatArray:
+        """Redshift below which the probability is q, a scalar or one value per object, shape (n,).
+
+        Closed form for K = 1; otherwise bracketed Newton, to about 1e-12 of the distribution's width.
+        """
+        at = check.points("q", q, len(self), _USE_GRID.format("levels", "quantile_grid"))
+        check.require((at >= 0) & (at <= 1), at, "q", "is not a probability", "give values from 0 to 1")
+        return self._per_object(lambda mix, rows: _solve.quantile(mix, at[rows]))
+
+    def quantile_grid(self, levels: npt.ArrayLike) -> FloatArray:
+        """Quantiles of every object at the levels (g,), shape (n, g)."""
+        columns = [self.quantile(float(q)) for q in check.grid("levels", levels)]
+        return np.column_stack(columns)
+
+    @property
+    def median(self) -> FloatArray:
+        """Median of each object, shape (n,)."""
+        return self.quantile(0.5)
+
+    @property
+    def mode(self) -> FloatArray:
+        """Highest point of each density, shape (n,)."""
+        return self._per_object(lambda mix, _: _solve.mode(mix), cost=_solve.MODE_STARTS)
+
+    def interval(self, level: float = 0.68) -> tuple[FloatArray, FloatArray]:
+        """Return the ends (n,), (n,) of the central interval, equal probability left out on each side."""
+        tail = 0.5 * (1 - check.level(level))
+        return self.quantile(tail), self.quantile(1 - tail)
+
+    def hpd_interval(self, level: float = 0.68) -> tuple[FloatArray, FloatArray]:
+        """Return the ends (n,), (n,) of the shortest interval that holds `level`.
+
+        For a density with one peak this is the highest-density region. With several peaks that region may
+        fall apart; then this is the shortest connected interval, which bridges the gap or keeps to one
+        peak. The left end is searched on a fine grid around every component for K > 1 (exact for K = 1);
+        the right end is the exact quantile, so that the interval holds `level` exactly.
+        """
+        probability = check.level(level)
+        ends = np.empty((2, len(self)))
+        for rows, mix in self._rows(_solve.INTERVAL_POINTS):
+            ends[:, rows] = _solve.shortest_interval(mix, probability)
+        return ends[0], ends[1]
+
+    def sample(self, size: int = 1, random_state: int | np.random.Generator | None = None) -> FloatArray:
+        """Draw `size` redshifts for every object, shape (n, size)."""
+        if size < 1:
+            msg = f"`size` is {size}; expected at least one draw per object."
+            raise ValueError(msg)
+        rng = np.random.default_rng(random_state)
+        which, where = rng.random((len(self), size)), rng.random((len(self), size))
+        for rows, mix in self._rows(size):
+            where[rows] = _solve.draw(mix, which[rows], where[rows])
+        return where
+
+    def crps(self, z: npt.ArrayLike) -> FloatArray:
+        """Continuous ranked probability score at z, shape (n,), in closed form (Grimit et al. 2006).
+
+        Objects whose density the truncation touches are integrated by quadrature, to about 1e-10.
+        """
+        at = check.points("z", z, len(self), "")
+        return self._per_object(lambda mix, rows: _scores.crps(mix, at[rows]), cost=_scores.COST)
+
+    def squared_density_integral(self) -> FloatArray:
+        """Integral of the squared density, shape (n,), in closed form (for the CDE loss)."""
+        return self._per_object(lambda mix, _: _scores.squared_density_integral(mix), cost=self.n_components)
+
+    def stacked_pdf(self, grid: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> FloatArray:
+        """Weighted mean of all densities on a grid (g,), an estimate of n(z), shape (g,)."""
+        at = check.grid("grid", grid)
+        weight = check.sample_weight(sample_weight, len(self))
+        total = np.zeros(len(at))
+        for rows, mix in self._rows(len(at)):
+            density = np.exp(_mixture.log_pdf(mix, np.broadcast_to(at, (len(weight[rows]), len(at)))))
+            total += weight[rows] @ density
+        out: FloatArray = total / weight.sum()
+        return out
+
+    def to_qp(self, grid: npt.ArrayLike | None = None) -> Any:
+        """Return a qp ensemble: ``qp.mixmod``, or ``qp.interp`` on `grid` if one is given.
+
+        A truncated prediction needs a grid, since ``qp.mixmod`` cannot be truncated.
+        """
+        try:
+            import qp
+        except ImportError as error:
+            msg = "exporting to qp needs the package qp; install it with `pip install gpzed[qp]`."
+            raise MissingDependencyError(msg) from error
+        if grid is not None:
+            at = check.grid("grid", grid)
+            return qp.Ensemble(qp.interp, data={"xvals": at, "yvals": self.pdf_grid(at)})
+        if self.lower is not None:
+            msg = f"`lower` is {self.lower} but qp.mixmod has no truncation; give a `grid` or truncate(None)."
+            raise ValueError(msg)
+        data = {"means": self.means, "stds": self.component_stds, "weights": self.weights}
+        return qp.Ensemble(qp.mixmod, data={k: np.array(v) for k, v in data.items()})
