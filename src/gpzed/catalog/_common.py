@@ -1,0 +1,187 @@
+"""What the format backends share: the reader's interface, column choice, error wording, metadata as JSON."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from gpzed._types import AnyArray
+from gpzed.catalog._names import missing_column_message
+from gpzed.catalog.table import Catalog
+from gpzed.errors import CatalogError, DataWarning, GPzError, MissingDependencyError
+
+#: Key under which the whole metadata dictionary is stored as JSON in files that gpzed writes.
+METADATA_KEY = "gpzed_metadata"
+
+
+@dataclass(frozen=True)
+class CatalogInfo:
+    """What is known of a file without reading its rows.
+
+    Parameters
+    ----------
+    path, format : str
+        The file and the name of its format.
+    names : tuple of str
+        Columns that can be read, in order.
+    dtypes : dict of str to str
+        NumPy dtype name by column; "str" for text.
+    units : dict of str to str
+        Unit by column, where known.
+    n_rows : int
+        Number of rows.
+    metadata : dict
+        What the file says about itself.
+    unsupported : dict of str to str
+        Columns that cannot be read, with the reason.
+    """
+
+    path: str
+    format: str
+    names: tuple[str, ...]
+    dtypes: dict[str, str]
+    units: dict[str, str]
+    n_rows: int
+    metadata: dict[str, Any]
+    unsupported: dict[str, str] = field(default_factory=dict)
+
+
+class Reader(Protocol):
+    """A file opened by one of the backends."""
+
+    @property
+    def info(self) -> CatalogInfo:
+        """Columns, number of rows and metadata."""
+
+    def chunks(self, names: tuple[str, ...], chunk_rows: int, start_row: int) -> Iterator[Catalog]:
+        """Yield tables of `chunk_rows` rows (the last one shorter) from row `start_row` on."""
+
+
+class Sink(Protocol):
+    """A file being written by one of the backends, under its temporary name."""
+
+    def write(self, chunk: Catalog) -> None:
+        """Append rows; the columns are those of the first chunk."""
+
+    def close(self) -> None:
+        """Finish the file."""
+
+    def abort(self) -> None:
+        """Let go of the file without finishing it; must not raise."""
+
+
+def require(module: str, doing: str, extra: str) -> Any:
+    """Import an optional package or say how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise MissingDependencyError(
+            f"{doing} needs {package}; install it with `pip install gpzed[{extra}]`"
+        ) from error
+
+
+@contextmanager
+def reading(path: Path, format_name: str, what: str = "") -> Iterator[None]:
+    """Turn whatever a library raises over a bad file into one CatalogError."""
+    try:
+        yield
+    except GPzError:
+        raise
+    except MemoryError:
+        raise
+    except PermissionError as error:
+        raise CatalogError(
+            f"'{path}' cannot be read: {error.strerror}; check the file's permissions"
+        ) from error
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise CatalogError(
+            f"'{path}'{what} cannot be read as {format_name}: {reason}; the file may be truncated, "
+            "damaged or of "
+            "another format: fetch it again, or name the format with `format=`"
+        ) from error
+
+
+def choose_columns(info: CatalogInfo, columns: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the columns to read; unsupported ones warn unless asked for by name, then they raise."""
+    if columns is None:
+        if info.unsupported:
+            listed = "; ".join(f"{name!r}: {why}" for name, why in info.unsupported.items())
+            warnings.warn(
+                f"'{info.path}': {len(info.unsupported)} column(s) left out ({listed})",
+                DataWarning,
+                stacklevel=3,
+            )
+        return info.names
+    for name in columns:
+        if name in info.unsupported:
+            raise CatalogError(
+                f"'{info.path}': column {name!r} cannot be read ({info.unsupported[name]}); "
+                "leave it out or convert the file"
+            )
+        if name not in info.names:
+            raise CatalogError(missing_column_message(name, info.names, f"'{info.path}'"))
+    return tuple(dict.fromkeys(columns))
+
+
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """Return the dtype's name for display and storage, "str" for text of any width."""
+    return "str" if dtype.kind in "US" else dtype.name
+
+
+def _plain_json(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def dump_metadata(metadata: Mapping[str, Any]) -> str:
+    """Return metadata as one line of ASCII JSON."""
+    for key, value in metadata.items():
+        try:
+            json.dumps(value, default=_plain_json)
+        except (TypeError, ValueError) as error:
+            raise CatalogError(
+                f"metadata {key!r} cannot be stored: {error}; give text, numbers, lists or dictionaries"
+            ) from error
+    return json.dumps(dict(metadata), default=_plain_json)
+
+
+def scalar_text(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Return the plain entries of metadata as text, for programs that do not know our JSON entry."""
+    return {str(k): str(v) for k, v in metadata.items() if isinstance(v, str | int | float | bool)}
+
+
+def load_metadata(text: str) -> dict[str, Any]:
+    """Return metadata stored by `dump_metadata`; damaged text is kept as it is."""
+    try:
+        stored = json.loads(text)
+    except ValueError:
+        return {METADATA_KEY: text}
+    return stored if isinstance(stored, dict) else {METADATA_KEY: stored}
+
+
+def portable(values: AnyArray) -> AnyArray:
+    """Return time stamps as ISO text and half floats as float32, for formats that lack them."""
+    if values.dtype.kind == "M":
+        return np.datetime_as_string(values)
+    return values.astype(np.float32) if values.dtype == np.float16 else values
+
+
+def spans(n_rows: int, chunk_rows: int, start_row: int) -> Iterator[tuple[int, int]]:
+    """Yield (start, stop) of the chunks; one empty span if the file has no rows at all."""
+    if n_rows == 0 and start_row == 0:
+        yield 0, 0
+    for start in range(start_row, n_rows, chunk_rows):
+        yield start, min(start + chunk_rows, n_rows)

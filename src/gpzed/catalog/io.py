@@ -1,0 +1,389 @@
+"""Catalogue files in and out: whole or in chunks, the format chosen by suffix or by name."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from gpzed.catalog._atomic import commit, create_beside, discard
+from gpzed.catalog._common import CatalogInfo, Reader, Sink, choose_columns
+from gpzed.catalog._fits import FitsReader
+from gpzed.catalog._fits_write import FitsSink
+from gpzed.catalog._hdf5 import Hdf5Reader, Hdf5Sink
+from gpzed.catalog._names import near_misses
+from gpzed.catalog._parquet import ParquetReader, ParquetSink
+from gpzed.catalog._text import CsvReader, CsvSink, EcsvReader
+from gpzed.catalog._votable import VotableReader
+from gpzed.catalog.table import Catalog, check_same_columns
+from gpzed.errors import CatalogError, GPzError
+
+#: Format names and the suffixes that mean them.
+FORMATS: dict[str, tuple[str, ...]] = {
+    "fits": (".fits", ".fit", ".fts", ".fits.gz", ".fit.gz"),
+    "parquet": (".parquet", ".pq"),
+    "hdf5": (".hdf5", ".h5", ".hdf"),
+    "csv": (".csv", ".csv.gz"),
+    "ecsv": (".ecsv",),
+    "votable": (".vot", ".xml", ".votable"),
+}
+#: Formats that can be written.
+WRITABLE = ("fits", "parquet", "hdf5", "csv")
+#: Rows per chunk unless told otherwise: a few tens of megabytes for a typical catalogue.
+CHUNK_ROWS = 262_144
+
+
+def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
+    """Return the name of a file's format.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; a folder means a folder of Parquet files.
+    format : str, optional
+        One of `FORMATS`; wins over the suffix.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> format_of("galaxies.fits.gz")
+    'fits'
+    """
+    if format is not None:
+        if format.lower() not in FORMATS:
+            near = near_misses(format, FORMATS)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise CatalogError(f"unknown `format` {format!r}; {hint}Valid formats: {', '.join(FORMATS)}")
+        return format.lower()
+    name = Path(path).name.lower()
+    for known, suffixes in FORMATS.items():
+        if name.endswith(suffixes):
+            return known
+    if Path(path).is_dir():
+        return "parquet"
+    listed = "; ".join(f"{known}: {' '.join(suffixes)}" for known, suffixes in FORMATS.items())
+    raise CatalogError(
+        f"'{path}': the suffix does not tell the format; valid suffixes are {listed}; or name it with "
+        "`format=`"
+    )
+
+
+def _open_reader(path: str | os.PathLike[str], format: str | None, hdf5_group: str | None) -> Reader:
+    file = Path(path)
+    if not file.exists():
+        siblings = [p.name for p in file.parent.iterdir()] if file.parent.is_dir() else []
+        near = near_misses(file.name, siblings)
+        hint = f"did you mean '{file.with_name(near[0])}'?" if near else "check the path."
+        raise CatalogError(f"'{file}' does not exist; {hint}")
+    chosen = format_of(file, format)
+    if file.is_file() and file.stat().st_size == 0:
+        raise CatalogError(f"'{file}' is empty (0 bytes); expected a {chosen} file: fetch or write it again")
+    if file.is_dir() and chosen != "parquet":
+        raise CatalogError(
+            f"'{file}' is a folder; only a folder of Parquet files can be read, not of {chosen}"
+        )
+    if chosen == "hdf5":
+        return Hdf5Reader(file, hdf5_group)
+    if hdf5_group is not None:
+        raise CatalogError(f"`hdf5_group` is {hdf5_group!r} but '{file}' is read as {chosen}; leave it out")
+    readers: dict[str, Callable[[Path], Reader]] = {
+        "fits": FitsReader,
+        "parquet": ParquetReader,
+        "csv": CsvReader,
+        "ecsv": EcsvReader,
+        "votable": VotableReader,
+    }
+    return readers[chosen](file)
+
+
+def catalog_info(
+    path: str | os.PathLike[str], *, format: str | None = None, hdf5_group: str | None = None
+) -> CatalogInfo:
+    """Return columns, dtypes, units, number of rows and metadata of a file.
+
+    Parameters
+    ----------
+    path : path-like
+        File, or folder of Parquet files.
+    format : str, optional
+        Name of the format if the suffix does not tell it.
+    hdf5_group : str, optional
+        Group of an HDF5 file that holds the columns, if there are several.
+
+    Returns
+    -------
+    CatalogInfo
+
+    Notes
+    -----
+    FITS, Parquet and HDF5 are asked for their headers only. CSV has none: it is read through once, in
+    constant memory. ECSV and VOTable are read whole.
+    """
+    return _open_reader(path, format, hdf5_group).info
+
+
+def iter_catalog(
+    path: str | os.PathLike[str],
+    *,
+    chunk_rows: int = CHUNK_ROWS,
+    columns: Sequence[str] | None = None,
+    format: str | None = None,
+    start_row: int = 0,
+    hdf5_group: str | None = None,
+) -> Iterator[Catalog]:
+    """Iterate over a file in chunks, in row order and constant memory.
+
+    Parameters
+    ----------
+    path : path-like
+        File, or folder of Parquet files (read in the order of their names).
+    chunk_rows : int
+        Rows per chunk; every chunk but the last has exactly this many.
+    columns : sequence of str, optional
+        Columns to read, in this order; all by default.
+    format : str, optional
+        Name of the format if the suffix does not tell it.
+    start_row : int
+        First row to read.
+    hdf5_group : str, optional
+        Group of an HDF5 file that holds the columns, if there are several.
+
+    Returns
+    -------
+    iterator of Catalog
+        A file without rows gives one empty chunk, which has the columns. Missing files and columns raise at
+        the call, damage further in when it is reached.
+
+    Raises
+    ------
+    CatalogError
+        The file, a column or a row is not as expected.
+    MissingDependencyError
+        The format needs an optional package.
+    """
+    if chunk_rows < 1:
+        raise CatalogError(f"`chunk_rows` is {chunk_rows}; expected at least 1")
+    reader = _open_reader(path, format, hdf5_group)
+    names = choose_columns(reader.info, columns)
+    if not 0 <= start_row <= reader.info.n_rows:
+        raise CatalogError(
+            f"`start_row` is {start_row} but '{path}' has {reader.info.n_rows} rows; expected a row in it"
+        )
+    return reader.chunks(names, chunk_rows, start_row)
+
+
+def read_catalog(
+    path: str | os.PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    format: str | None = None,
+    hdf5_group: str | None = None,
+) -> Catalog:
+    """Read a whole file into memory.
+
+    Parameters
+    ----------
+    path, columns, format, hdf5_group
+        As for `iter_catalog`.
+
+    Returns
+    -------
+    Catalog
+    """
+    chunks = iter_catalog(path, chunk_rows=1 << 20, columns=columns, format=format, hdf5_group=hdf5_group)
+    return Catalog.concatenate(chunks)
+
+
+class CatalogWriter:
+    """A catalogue file being written; use it as a context, made by `open_writer`.
+
+    The file appears under its name only when the context ends without an error; until then it has a temporary
+    name (``.name.xxxx.part``) in the same folder, which is removed on any error.
+
+    Attributes
+    ----------
+    rows_written : int
+        Rows given to the file so far.
+    """
+
+    def __init__(self, path: Path, make_sink: Callable[[Path, Catalog], Sink]) -> None:
+        self.path = path
+        self.rows_written = 0
+        self._make_sink = make_sink
+        self._sink: Sink | None = None
+        self._first: Catalog | None = None
+        self._temporary: Path | None = None
+        self._failed = False
+
+    def __enter__(self) -> CatalogWriter:
+        self._guarded(self._create)
+        return self
+
+    def _create(self) -> None:
+        self._temporary = create_beside(self.path)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None or self._failed:
+            self._abort()
+        else:
+            self._guarded(self._commit)
+
+    def write(self, chunk: Catalog) -> None:
+        """Append the rows of a chunk; the first chunk settles columns, dtypes and units."""
+        if self._temporary is None or self._failed:
+            raise CatalogError(
+                f"'{self.path}' is not open for writing; use `with open_writer(...) as writer:`"
+            )
+        self._guarded(lambda: self._write(chunk))
+
+    def _write(self, chunk: Catalog) -> None:
+        assert self._temporary is not None
+        if self._sink is None or self._first is None:
+            if not chunk.names:
+                raise CatalogError(f"'{self.path}': the table to write has no columns; give at least one")
+            self._sink = self._make_sink(self._temporary, chunk)
+            self._first = chunk.slice(0, 0)
+        check_same_columns(self._first, chunk)
+        self._sink.write(chunk.select(self._first.names))
+        self.rows_written += len(chunk)
+
+    def _commit(self) -> None:
+        if self._sink is None or self._temporary is None:
+            raise CatalogError(
+                f"'{self.path}': nothing was written; write at least one chunk (it may have no rows)"
+            )
+        self._sink.close()
+        commit(self._temporary, self.path)
+        self._sink = self._temporary = None
+
+    def _abort(self) -> None:
+        self._failed = True
+        if self._sink is not None:
+            self._sink.abort()
+            self._sink = None
+        if self._temporary is not None:
+            discard(self._temporary)
+            self._temporary = None
+
+    def _guarded(self, action: Callable[[], None]) -> None:
+        """Run a step of the writing; on any error clear up, and tell what a failing disk means."""
+        try:
+            action()
+        except GPzError:
+            self._abort()
+            raise
+        except (OSError, RuntimeError) as error:
+            self._abort()
+            raise CatalogError(_disk_message(self.path, error, self.rows_written)) from error
+        except BaseException:
+            self._abort()
+            raise
+
+
+def _disk_message(path: Path, error: Exception, rows: int) -> str:
+    text = " ".join(str(error).split())
+    full = getattr(error, "errno", None) == errno.ENOSPC or "errno = 28" in text or "No space left" in text
+    reason = "the disk is full" if full else text
+    todo = "free some space or choose another disk" if full else "check the folder and the disk"
+    return (
+        f"'{path}' could not be written: {reason} (after {rows} rows); nothing was left under this name "
+        "and the "
+        f"temporary file was removed; {todo}, then run again"
+    )
+
+
+def open_writer(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    *,
+    compression: str | None = None,
+    hdf5_group: str | None = None,
+) -> CatalogWriter:
+    """Open a catalogue file for writing in chunks.
+
+    Parameters
+    ----------
+    path : path-like
+        File to write; replaced when the new one is whole.
+    format : str, optional
+        One of `WRITABLE`, if the suffix does not tell it.
+    metadata : mapping, optional
+        Stored in the file; by default the metadata of the first chunk.
+    compression : str, optional
+        Parquet: a codec of pyarrow ("zstd" by default, "none" for none). HDF5: "gzip" or "lzf", none by
+        default.
+    hdf5_group : str, optional
+        Group of an HDF5 file; "photometry" by default.
+
+    Returns
+    -------
+    CatalogWriter
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "out.csv")
+    >>> with open_writer(path, metadata={"survey": "demo"}) as writer:
+    ...     writer.write(Catalog({"id": [1, 2], "z_phot": [0.1, 0.2]}))
+    ...     writer.write(Catalog({"id": [3], "z_phot": [0.3]}))
+    >>> len(read_catalog(path))
+    3
+    """
+    file = Path(path)
+    chosen = format_of(file, format)
+    if chosen not in WRITABLE:
+        raise CatalogError(
+            f"'{file}': {chosen} can be read but not written; write one of {', '.join(WRITABLE)}"
+        )
+    if chosen == "fits" and file.name.lower().endswith(".gz"):
+        raise CatalogError(f"'{file}': gzipped FITS can be read but not written; drop the '.gz'")
+    if file.is_dir():
+        raise CatalogError(f"'{file}' is a folder; give the name of a file to write")
+    if not file.parent.is_dir():
+        raise CatalogError(
+            f"'{file}' cannot be written: folder '{file.parent}' does not exist; create it first"
+        )
+
+    def make_sink(temporary: Path, first: Catalog) -> Sink:
+        stored = dict(first.metadata if metadata is None else metadata)
+        if chosen == "parquet":
+            return ParquetSink(temporary, first, stored, compression or "zstd")
+        if chosen == "hdf5":
+            return Hdf5Sink(temporary, first, stored, hdf5_group, compression)
+        if chosen == "csv":
+            return CsvSink(temporary, first, stored, zipped=file.name.lower().endswith(".gz"))
+        return FitsSink(temporary, first, stored)
+
+    return CatalogWriter(file, make_sink)
+
+
+def write_catalog(
+    catalog: Catalog,
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    compression: str | None = None,
+    hdf5_group: str | None = None,
+) -> None:
+    """Write a table to a file, whole or not at all.
+
+    Parameters
+    ----------
+    catalog : Catalog
+        The table.
+    path, format, metadata, compression, hdf5_group
+        As for `open_writer`.
+    """
+    with open_writer(path, format, metadata, compression=compression, hdf5_group=hdf5_group) as writer:
+        for start in range(0, max(len(catalog), 1), CHUNK_ROWS):
+            writer.write(catalog.slice(start, start + CHUNK_ROWS))

@@ -1,0 +1,321 @@
+"""From columns to arrays of photometry in which every missing value says why it is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from gpzed._types import AnyArray, BoolArray, FloatArray
+from gpzed.catalog.conventions import Kind
+from gpzed.catalog.schema import PhotometrySchema
+from gpzed.catalog.table import Catalog
+from gpzed.errors import CatalogError, SchemaError
+
+
+class Status(IntEnum):
+    """What is known of one band of one object."""
+
+    MEASURED = 0
+    NOT_OBSERVED = 1
+    NOT_DETECTED = 2
+    FAILED = 3
+
+
+@dataclass(frozen=True)
+class Sentinels:
+    """The numbers that stand for "no measurement", and what each of them means.
+
+    Parameters
+    ----------
+    not_detected : tuple of float
+        Magnitudes that mean: observed, nothing seen. 99 is SExtractor's.
+    not_detected_above : float
+        Every magnitude above this means the same (99.9, 99.99, ...).
+    not_observed : tuple of float
+        Values that mean: no observation. -9999 is SDSS's, -99 and -999 are widespread. NaN and masked values
+        mean it always.
+    not_observed_below : float
+        Every magnitude below this means the same.
+    failed_errors : tuple of float
+        Errors that mean: the measurement failed, though there is a value. Errors that are zero, negative,
+        NaN, infinite or masked mean it always, and so does an infinite value.
+    limit_range : tuple of float
+        Some codes (BPZ and its kin) put the limiting magnitude into the error column of a non-detection. An
+        error within this range beside a non-detection is taken as that limit.
+
+    Notes
+    -----
+    Large errors as such are real: SDSS lists u = 33 with an error of 1e4 for a faint galaxy. Only exact
+    sentinel numbers count, so 99.0 does and 98.7 does not.
+
+    Fluxes may be negative, zero or 99: their values are sentinels only if listed in `not_observed` *and*
+    without a valid error beside them; `not_detected` and the two thresholds are for magnitudes.
+    """
+
+    not_detected: tuple[float, ...] = (99.0,)
+    not_detected_above: float = 90.0
+    not_observed: tuple[float, ...] = (-99.0, -999.0, -9999.0)
+    not_observed_below: float = -90.0
+    failed_errors: tuple[float, ...] = (99.0, 999.0, 9999.0)
+    limit_range: tuple[float, float] = (10.0, 40.0)
+
+
+@dataclass(frozen=True)
+class SentinelReport:
+    """How many values of every band are measured, and why the others are not.
+
+    Parameters
+    ----------
+    bands : tuple of str
+        Band names.
+    n_rows : int
+        Objects seen.
+    counts : ndarray of int of shape (n_bands, 4)
+        Objects by band and `Status`.
+    causes : dict of str to tuple of int
+        Objects by cause ("= 99", "masked", "error <= 0", ...) and band.
+
+    Notes
+    -----
+    Reports of chunks add up with ``+``.
+    """
+
+    bands: tuple[str, ...]
+    n_rows: int
+    counts: npt.NDArray[np.int64]
+    causes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def __add__(self, other: SentinelReport) -> SentinelReport:
+        if self.bands != other.bands:
+            raise SchemaError(f"reports of different bands cannot be added: {self.bands} and {other.bands}")
+        none = (0,) * len(self.bands)
+        causes = {
+            key: tuple(
+                a + b for a, b in zip(self.causes.get(key, none), other.causes.get(key, none), strict=True)
+            )
+            for key in {**self.causes, **other.causes}
+        }
+        return SentinelReport(self.bands, self.n_rows + other.n_rows, self.counts + other.counts, causes)
+
+    @property
+    def n_missing(self) -> int:
+        """Number of values that are not measured, over all bands."""
+        return int(self.counts[:, 1:].sum())
+
+    def count(self, band: str, status: Status) -> int:
+        """Return how many objects have this status in this band."""
+        return int(self.counts[self.bands.index(band), status])
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the report as plain JSON types."""
+        by_status = {s.name.lower(): self.counts[:, s].tolist() for s in Status}
+        causes = {k: list(v) for k, v in self.causes.items()}
+        return {"bands": list(self.bands), "n_rows": self.n_rows, **by_status, "causes": causes}
+
+    def __str__(self) -> str:
+        """Return the report as a table: one line per band, then the causes."""
+        titles = ["band", "measured", "not observed", "not detected", "failed"]
+        rows = [[band, *map(str, self.counts[i])] for i, band in enumerate(self.bands)]
+        lines = _aligned([titles, *rows])
+        seen = {cause: sum(n) for cause, n in self.causes.items() if any(n)}
+        if seen:
+            lines.append("because: " + ", ".join(f"{cause}: {n}" for cause, n in seen.items()))
+        return "\n".join(lines)
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+
+
+@dataclass(frozen=True)
+class Photometry:
+    """Photometry of n objects in b bands, without sentinels.
+
+    Parameters
+    ----------
+    bands : tuple of str
+        Band names, the order of the columns of the arrays.
+    values, errors : ndarray of float64 of shape (n, b)
+        Magnitudes or fluxes and their errors; NaN wherever the status is not MEASURED. If the catalogue has
+        no error columns, all errors are NaN.
+    status : ndarray of int8 of shape (n, b)
+        `Status` of every value.
+    kind : {"magnitude", "flux"}
+        What the values are.
+    zero_point : float or None
+        AB zero point of fluxes.
+    limit : ndarray of float64 of shape (n, b), or None
+        Limiting magnitude of non-detections where the catalogue gives one, NaN elsewhere; None if nowhere.
+    report : SentinelReport
+        Counts.
+    """
+
+    bands: tuple[str, ...]
+    values: FloatArray
+    errors: FloatArray
+    status: npt.NDArray[np.int8]
+    kind: Kind
+    zero_point: float | None
+    limit: FloatArray | None
+    report: SentinelReport
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def measured(self) -> BoolArray:
+        """True where the status is MEASURED, shape (n, b)."""
+        return np.asarray(self.status == Status.MEASURED)
+
+
+def extract_photometry(
+    catalog: Catalog, schema: PhotometrySchema, sentinels: Sentinels | None = None
+) -> Photometry:
+    """Take the photometry out of a table, telling measurements from sentinels.
+
+    Parameters
+    ----------
+    catalog : Catalog
+        A table or a chunk of one; not changed.
+    schema : PhotometrySchema
+        Which columns to take.
+    sentinels : Sentinels, optional
+        The numbers that are not measurements.
+
+    Returns
+    -------
+    Photometry
+
+    Raises
+    ------
+    SchemaError
+        A column is missing.
+    CatalogError
+        A column is not numeric, or a flag has an unknown value.
+
+    Notes
+    -----
+    The first rule that applies to a value settles its status:
+
+    1. flag 2: not observed; flag 1: not detected (the flag's "not detected or failed" cannot be told apart).
+       Where the flag says 0 the sentinel values below are not looked for; a masked, NaN or infinite value,
+       or a bad error, is then a failed measurement.
+    2. value masked or NaN: not observed. Value infinite: failed.
+    3. value a sentinel: not detected or not observed, as `Sentinels` says.
+    4. error masked, NaN, infinite, zero, negative, or a sentinel: failed.
+
+    Examples
+    --------
+    >>> table = Catalog({"mag_g": [21.0, 99.0, -9999.0], "mag_err_g": [0.1, 99.0, -9999.0]})
+    >>> schema = PhotometrySchema(("g",), mag={"g": "mag_g"}, mag_err={"g": "mag_err_g"})
+    >>> extract_photometry(table, schema).status.ravel()
+    array([0, 2, 1], dtype=int8)
+    """
+    rules = sentinels or Sentinels()
+    schema.require(catalog.names)
+    n, b = len(catalog), len(schema.bands)
+    values, errors = np.full((n, b), np.nan), np.full((n, b), np.nan)
+    limit = np.full((n, b), np.nan)
+    status = np.zeros((n, b), dtype=np.int8)
+    counts: dict[str, list[int]] = {}
+    for j, band in enumerate(schema.bands):
+        value = catalog.floats(schema.values[band])
+        error = catalog.floats(schema.errors[band]) if schema.errors else None
+        for cause, meaning, where in _rules(catalog, schema, band, value, error, rules):
+            fresh = where & (status[:, j] == Status.MEASURED)
+            status[fresh, j] = meaning
+            counts.setdefault(cause, [0] * b)[j] += int(fresh.sum())
+        measured = status[:, j] == Status.MEASURED
+        values[measured, j] = value[measured]
+        if error is not None:
+            errors[measured, j] = error[measured]
+            limit[:, j] = _limits(error, status[:, j], schema, rules)
+    tally = np.stack([(status == s).sum(axis=0) for s in Status], axis=1).astype(np.int64)
+    report = SentinelReport(schema.bands, n, tally, {k: tuple(v) for k, v in counts.items() if any(v)})
+    has_limit = bool(np.isfinite(limit).any())
+    assert schema.kind is not None
+    return Photometry(
+        schema.bands,
+        values,
+        errors,
+        status,
+        schema.kind,
+        schema.zero_point,
+        limit if has_limit else None,
+        report,
+    )
+
+
+def _rules(
+    catalog: Catalog,
+    schema: PhotometrySchema,
+    band: str,
+    value: FloatArray,
+    error: FloatArray | None,
+    rules: Sentinels,
+) -> list[tuple[str, Status, BoolArray]]:
+    """Return (cause, status, where) in the order in which they are applied."""
+    flag = _flags(catalog, schema.flag[band]) if band in schema.flag else np.full(len(value), -1)
+    trusted = flag == 0
+    masked = catalog.mask(schema.values[band])
+    magnitudes = schema.kind == "magnitude"
+    table: list[tuple[str, Status, BoolArray]] = [
+        ("flag 2", Status.NOT_OBSERVED, flag == 2),
+        ("flag 1", Status.NOT_DETECTED, flag == 1),
+        ("no value though flag 0", Status.FAILED, trusted & np.isnan(value)),
+        ("masked", Status.NOT_OBSERVED, masked),
+        ("NaN", Status.NOT_OBSERVED, np.isnan(value)),
+        ("infinite", Status.FAILED, np.isinf(value)),
+    ]
+    if magnitudes:
+        table += [(f"= {s:g}", Status.NOT_DETECTED, (value == s) & ~trusted) for s in rules.not_detected]
+        above = (value > rules.not_detected_above) & ~trusted
+        table.append((f"> {rules.not_detected_above:g}", Status.NOT_DETECTED, above))
+    no_error = np.ones(len(value), bool) if error is None else ~(np.isfinite(error) & (error > 0))
+    guard = ~trusted if magnitudes else ~trusted & no_error
+    table += [(f"= {s:g}", Status.NOT_OBSERVED, (value == s) & guard) for s in rules.not_observed]
+    if magnitudes:
+        below = (value < rules.not_observed_below) & ~trusted
+        table.append((f"< {rules.not_observed_below:g}", Status.NOT_OBSERVED, below))
+    if error is not None:
+        table += [
+            ("no error", Status.FAILED, np.isnan(error)),
+            ("error infinite", Status.FAILED, np.isinf(error)),
+            ("error zero", Status.FAILED, error == 0),
+            ("error negative", Status.FAILED, error < 0),
+        ]
+        if magnitudes:
+            table += [(f"error = {s:g}", Status.FAILED, (error == s) & ~trusted) for s in rules.failed_errors]
+    return table
+
+
+def _flags(catalog: Catalog, column: str) -> AnyArray:
+    """Return the flag column as integers, -1 where masked; anything but 0, 1, 2 is an error."""
+    flag = catalog.floats(column)
+    flag[np.isnan(flag)] = -1
+    wrong = ~np.isin(flag, (-1, 0, 1, 2)) | (
+        (flag == -1) & ~catalog.mask(column) & ~np.isnan(catalog.floats(column))
+    )
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise CatalogError(
+            f"{catalog.provenance.where(row)}: flag column {column!r} is {catalog[column][row]}; "
+            "expected 0 (measured), "
+            f"1 (not detected) or 2 (not observed); {int(wrong.sum())} such rows: leave the flag out of "
+            "the schema"
+        )
+    return flag.astype(np.int64)
+
+
+def _limits(
+    error: FloatArray, status: npt.NDArray[np.int8], schema: PhotometrySchema, rules: Sentinels
+) -> FloatArray:
+    """Return the limiting magnitude that stands in the error column of non-detections, NaN elsewhere."""
+    low, high = rules.limit_range
+    given = (status == Status.NOT_DETECTED) & (schema.kind == "magnitude") & (error > low) & (error < high)
+    return np.where(given, error, np.nan)

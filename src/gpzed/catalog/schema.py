@@ -1,0 +1,279 @@
+"""Which column is what: the mapping from a catalogue's columns to bands, errors, redshift and the rest."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpzed.catalog._names import near_misses
+from gpzed.catalog.conventions import Kind
+from gpzed.errors import SchemaError
+
+_OPTIONAL_ROLES = ("redshift", "redshift_err", "weight", "id", "ebv")
+
+
+@dataclass(frozen=True)
+class PhotometrySchema:
+    """The columns that hold the photometry and what goes with it.
+
+    Parameters
+    ----------
+    bands : tuple of str
+        Band names, in the order in which arrays will have them.
+    mag, mag_err : dict of str to str
+        Magnitude and error column by band, if the photometry is in magnitudes.
+    flux, flux_err : dict of str to str
+        Flux and error column by band, if it is in fluxes.
+    kind : {"magnitude", "flux"}, optional
+        Follows from which of `mag` and `flux` is given.
+    zero_point : float or None
+        AB magnitude of flux 1; needed for fluxes.
+    flag : dict of str to str
+        Flag column by band, where there is one: 0 measured, 1 not detected or failed, 2 not observed.
+    redshift, redshift_err, weight, id, ebv : str or None
+        Columns of spectroscopic redshift, its error, cost weight, identifier, E(B-V).
+    convention : str
+        Name of the convention the columns were recognised by, or "given".
+
+    Notes
+    -----
+    Error columns may be left out altogether (`mag_err` empty), never for some bands only.
+
+    Examples
+    --------
+    >>> schema = PhotometrySchema(("g", "r"), mag={"g": "G", "r": "R"}, mag_err={"g": "eG", "r": "eR"})
+    >>> schema.kind, schema.columns
+    ('magnitude', ('G', 'R', 'eG', 'eR'))
+    """
+
+    bands: tuple[str, ...]
+    mag: dict[str, str] = field(default_factory=dict)
+    mag_err: dict[str, str] = field(default_factory=dict)
+    flux: dict[str, str] = field(default_factory=dict)
+    flux_err: dict[str, str] = field(default_factory=dict)
+    kind: Kind | None = None
+    zero_point: float | None = None
+    flag: dict[str, str] = field(default_factory=dict)
+    redshift: str | None = None
+    redshift_err: str | None = None
+    weight: str | None = None
+    id: str | None = None
+    ebv: str | None = None
+    convention: str = "given"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bands", tuple(self.bands))
+        if bool(self.mag) == bool(self.flux):
+            raise SchemaError("a schema needs either `mag` or `flux` columns; give one of the two")
+        kind: Kind = "magnitude" if self.mag else "flux"
+        if self.kind not in (None, kind):
+            raise SchemaError(f"`kind` is {self.kind!r} but {kind} columns are given; expected {kind!r}")
+        object.__setattr__(self, "kind", kind)
+        if (self.flux_err if self.mag else self.mag_err) or len(set(self.bands)) != len(self.bands):
+            raise SchemaError(f"bands {self.bands} or their errors are given twice; give every band once")
+        for name, columns in (("values", self.values), ("errors", self.errors)):
+            if set(columns) != set(self.bands) and (name == "values" or columns):
+                raise SchemaError(
+                    f"{kind} {name} are given for bands {sorted(columns)} but `bands` is {list(self.bands)}; "
+                    "give one column per band"
+                )
+        if set(self.flag) - set(self.bands):
+            raise SchemaError(
+                f"`flag` names bands {sorted(set(self.flag) - set(self.bands))} that are not in `bands`"
+            )
+        if kind == "flux" and self.zero_point is None:
+            raise SchemaError(
+                "fluxes need a `zero_point` (AB magnitude of flux 1): 31.4 for nJy, 23.9 for uJy"
+            )
+
+    @property
+    def values(self) -> dict[str, str]:
+        """Magnitude or flux column by band."""
+        return self.mag or self.flux
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """Error column by band; empty if the catalogue has none."""
+        return self.mag_err or self.flux_err
+
+    @property
+    def photometry_columns(self) -> tuple[str, ...]:
+        """Columns needed to predict: values, errors, flags, E(B-V)."""
+        listed = [mapping[band] for mapping in (self.values, self.errors) if mapping for band in self.bands]
+        listed += [self.flag[band] for band in self.bands if band in self.flag]
+        return tuple(dict.fromkeys([*listed, *([self.ebv] if self.ebv else [])]))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns of the schema, each once."""
+        others = [getattr(self, role) for role in _OPTIONAL_ROLES]
+        return tuple(dict.fromkeys([*self.photometry_columns, *(name for name in others if name)]))
+
+    @classmethod
+    def from_templates(
+        cls,
+        columns: Iterable[str],
+        bands: Sequence[str],
+        *,
+        mag: str | None = None,
+        flux: str | None = None,
+        err: str | None = None,
+        flag: str | None = None,
+        zero_point: float | None = None,
+        redshift: str | None = None,
+        redshift_err: str | None = None,
+        weight: str | None = None,
+        id: str | None = None,
+        ebv: str | None = None,
+        convention: str = "given",
+    ) -> PhotometrySchema:
+        """Build a schema from column-name templates.
+
+        Parameters
+        ----------
+        columns : iterable of str
+            Columns of the catalogue.
+        bands : sequence of str
+            Band names; kept in this order.
+        mag, flux : str
+            Template of the value columns, one of the two; ``{band}`` stands for the band, ``{BAND}`` for it
+            in capitals. Letter case is ignored if no column fits exactly.
+        err, flag : str, optional
+            Templates of the error and flag columns.
+        zero_point : float, optional
+            AB zero point of fluxes.
+        redshift, redshift_err, weight, id, ebv : str, optional
+            Column names.
+        convention : str
+            Name to remember.
+
+        Returns
+        -------
+        PhotometrySchema
+
+        Examples
+        --------
+        >>> columns = ["mag_u_lsst", "mag_err_u_lsst", "mag_g_lsst", "mag_err_g_lsst"]
+        >>> schema = PhotometrySchema.from_templates(
+        ...     columns, bands=("u", "g"), mag="mag_{band}_lsst", err="mag_err_{band}_lsst")
+        >>> schema.mag
+        {'u': 'mag_u_lsst', 'g': 'mag_g_lsst'}
+        """
+        names = list(columns)
+        template = mag or flux
+        if template is None or (mag and flux):
+            raise SchemaError(
+                "`mag` and `flux` are both given or both missing; give the template of one of them"
+            )
+
+        def fill(pattern: str | None) -> dict[str, str]:
+            return (
+                {b: find_column(expand(pattern, b), names, f"band {b!r}") for b in bands} if pattern else {}
+            )
+
+        def one(name: str | None, role: str) -> str | None:
+            return find_column(name, names, role) if name else None
+
+        value_key, error_key = ("mag", "mag_err") if mag else ("flux", "flux_err")
+        given: dict[str, Any] = {value_key: fill(template), error_key: fill(err)}
+        return cls(
+            tuple(bands),
+            **given,
+            zero_point=zero_point,
+            flag=fill(flag),
+            redshift=one(redshift, "redshift"),
+            redshift_err=one(redshift_err, "redshift error"),
+            weight=one(weight, "weight"),
+            id=one(id, "identifier"),
+            ebv=one(ebv, "E(B-V)"),
+            convention=convention,
+        )
+
+    def require(self, columns: Iterable[str], *, redshift: bool = False) -> None:
+        """Raise unless the columns needed are there, naming near misses.
+
+        Parameters
+        ----------
+        columns : iterable of str
+            Columns of a catalogue.
+        redshift : bool
+            Whether the redshift column is needed too (training, evaluation).
+        """
+        names = list(columns)
+        needed = list(self.photometry_columns)
+        if redshift:
+            if self.redshift is None:
+                raise SchemaError("the schema has no redshift column; name it with `redshift=`")
+            needed.append(self.redshift)
+        missing = [name for name in needed if name not in names]
+        if missing:
+            hints = []
+            for name in missing:
+                near = near_misses(name, names)
+                hints.append(f"{name!r}" + (f" (near: {', '.join(map(repr, near))})" if near else ""))
+            raise SchemaError(
+                f"{len(missing)} column(s) of the schema are missing: {', '.join(hints)}; the catalogue has "
+                f"{_listed(names)}; map other names with column templates"
+            )
+
+    def describe(self) -> list[tuple[str, str]]:
+        """Return (role, column) pairs for display."""
+        lines = [("convention", self.convention)]
+        for band in self.bands:
+            lines.append((f"{self.kind} {band}", self.values[band]))
+            if self.errors:
+                lines.append((f"error {band}", self.errors[band]))
+            if band in self.flag:
+                lines.append((f"flag {band}", self.flag[band]))
+        if self.zero_point is not None:
+            lines.append(("zero point", f"{self.zero_point:g}"))
+        lines += [(role, getattr(self, role)) for role in _OPTIONAL_ROLES if getattr(self, role)]
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schema as plain JSON types."""
+        stored = dataclasses.asdict(self)
+        stored["bands"] = list(self.bands)
+        return stored
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> PhotometrySchema:
+        """Return the schema that `to_dict` stored."""
+        known = {item.name for item in dataclasses.fields(cls)}
+        unknown = sorted(set(stored) - known)
+        if unknown:
+            near = near_misses(unknown[0], known)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise SchemaError(
+                f"unknown schema entry {unknown[0]!r}{hint} Valid entries: {', '.join(sorted(known))}"
+            )
+        if "bands" not in stored:
+            raise SchemaError("the schema has no `bands`; list the band names")
+        return cls(**{**stored, "bands": tuple(stored["bands"])})
+
+
+def expand(template: str, band: str) -> str:
+    """Return a template with the band put in."""
+    if "{band}" not in template and "{BAND}" not in template:
+        raise SchemaError(f"template {template!r} has no '{{band}}'; write it like 'mag_{{band}}'")
+    return template.replace("{band}", band).replace("{BAND}", band.upper())
+
+
+def find_column(name: str, columns: Sequence[str], role: str) -> str:
+    """Return the column of this name, letter case aside if none fits exactly."""
+    if name in columns:
+        return name
+    folded = [column for column in columns if column.lower() == name.lower()]
+    if len(folded) == 1:
+        return folded[0]
+    if folded:
+        raise SchemaError(f"{role}: column {name!r} could be any of {folded}; spell it as in the file")
+    near = near_misses(name, columns)
+    hint = f"did you mean {', '.join(map(repr, near))}?" if near else f"the catalogue has {_listed(columns)}"
+    raise SchemaError(f"{role}: there is no column {name!r}; {hint}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:40])) + (f", ... ({len(names)} in all)" if len(names) > 40 else "")
