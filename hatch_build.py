@@ -29,7 +29,9 @@ class KernelBuildHook(BuildHookInterface):
         source = Path(self.root, "src", "gpzed", "core", "_vexp.c")
         target = source.with_name("_vexp.so")
         try:
-            subprocess.run([compiler, *FLAGS, "-o", str(target), str(source)], check=True, capture_output=True)
+            subprocess.run(
+                [compiler, *FLAGS, "-o", str(target), str(source)], check=True, capture_output=True
+            )
         except (OSError, subprocess.CalledProcessError) as error:
             self.app.display_warning(f"gpzed's C kernel was not compiled, NumPy is used instead: {error}")
             return

@@ -19,6 +19,7 @@ from gpzed._types import FloatArray
 from gpzed.core.basis import coefficients, pull_back, quadratic_map
 from gpzed.core.engine import Block, Engine, Scratch, Sums
 from gpzed.core.fastmath import exp_in_place
+from gpzed.core.linalg import triangular_product
 from gpzed.core.parameters import Layout, Parameters
 from gpzed.core.posterior import Posterior, weight_posterior
 from gpzed.errors import NumericalError
@@ -111,7 +112,8 @@ def _solve_block(Psi: FloatArray, posterior: Posterior, out: FloatArray) -> Floa
     factor = posterior.factor
     if factor.is_well_conditioned:
         return np.matmul(factor.inverse, Psi, out=out)
-    return np.matmul(factor.whitener.T, factor.whitener @ Psi, out=out)
+    half = triangular_product(factor.whitener, Psi, np.empty_like(Psi))
+    return np.matmul(factor.whitener.T, half, out=out)
 
 
 def backward(block: Block, scratch: Scratch, state: State, posterior: Posterior) -> Sums:

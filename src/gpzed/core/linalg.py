@@ -75,6 +75,15 @@ class Factor:
         return scale * solve_triangular(self.L, half, lower=True, trans="T")
 
 
+def triangular_product(W: FloatArray, Phi: FloatArray, out: FloatArray) -> FloatArray:
+    """``W Phi`` for lower triangular W, by strips that leave out the zeros: 5/8 of the work of a full product."""
+    edges = np.linspace(0, len(W), 5).astype(int)
+    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+        if stop > start:
+            np.matmul(W[start:stop, :stop], Phi[:stop], out=out[start:stop])
+    return out
+
+
 def cholesky(S: FloatArray) -> Factor:
     """Factorise a symmetric positive definite matrix under the jitter policy of this module.
 

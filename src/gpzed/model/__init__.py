@@ -1,1 +1,32 @@
 """Fitted models: the scikit-learn estimators, the committee and the model file."""
+
+from __future__ import annotations
+
+import os
+
+from gpzed.model.persistence import read_model
+from gpzed.model.regressor import GPzRegressor, StepInfo
+from gpzed.model.training import TrainingReport
+
+__all__ = ["GPzRegressor", "StepInfo", "TrainingReport", "load_model"]
+
+
+def load_model(path: str | os.PathLike[str]) -> GPzRegressor:
+    """Read a model that `GPzRegressor.save` wrote.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    GPzRegressor
+        Fitted; predicts what the saved one did, bit for bit.
+
+    Raises
+    ------
+    ModelFormatError
+        If the file is missing, not a model, truncated, altered, or of a later version.
+    """
+    header, members = read_model(path)
+    return GPzRegressor.from_parts(header, members)

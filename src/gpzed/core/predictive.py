@@ -1,0 +1,74 @@
+"""Predictive mean, model variance and noise variance (Eq. 5.8-5.10), and samples of functions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gpzed._types import FloatArray
+from gpzed.core.engine import Block, Scratch, Sums, Team, block_rows
+from gpzed.core.evidence import LOG_2PI, State, responses
+from gpzed.core.linalg import triangular_product
+from gpzed.core.posterior import Posterior
+
+
+class Predictive(NamedTuple):
+    """Moments of the predictive distribution, each of shape (n,)."""
+
+    mean: FloatArray
+    model_variance: FloatArray
+    noise_variance: FloatArray
+
+
+def _predict_block(block: Block, scratch: Scratch, state: State, posterior: Posterior) -> Predictive:
+    _, Phi, log_beta = responses(block, scratch, state)
+    V = triangular_product(posterior.factor.whitener, Phi, scratch.array("V", Phi.shape))
+    nu = np.einsum("ij,ij->j", V, V)  # Eq. 3.13
+    return Predictive(posterior.w_mean @ Phi, nu, np.exp(-log_beta))  # Eq. 5.8, 5.10
+
+
+def score(block: Block, scratch: Scratch, state: State, posterior: Posterior) -> Sums:
+    """Kernel: weighted log-likelihood of rows that did not enter the fit, and their total weight."""
+    mean, nu, noise = _predict_block(block, scratch, state, posterior)
+    variance = nu + noise  # Eq. 5.9
+    log_likelihood = -0.5 * ((block.y - mean) ** 2 / variance + np.log(variance) + LOG_2PI)
+    return np.asarray(block.omega @ log_likelihood), np.asarray(block.omega.sum())
+
+
+def predict(X: FloatArray, state: State, posterior: Posterior, team: Team) -> Predictive:
+    """Predict for rows in memory, block by block over the threads of `team`.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    state : State
+    posterior : Posterior
+    team : Team
+    """
+    n = len(X)
+    result = Predictive(np.empty(n), np.empty(n), np.empty(n))
+    size = block_rows(len(posterior.w_mean))
+    posterior.factor.whitener  # noqa: B018  computed once, before the threads ask for it
+
+    def predict_rows(start: int) -> None:
+        rows = slice(start, min(start + size, n))
+        block = Block(np.ascontiguousarray(X[rows].T), np.empty(0), np.empty(0))
+        moments = _predict_block(block, Scratch(team.buffers()), state, posterior)
+        for target, values in zip(result, moments, strict=True):
+            target[rows] = values
+
+    for _ in team.map(predict_rows, range(0, n, size)):
+        pass
+    return result
+
+
+def sample_functions(
+    X: FloatArray, state: State, posterior: Posterior, n_samples: int, rng: np.random.Generator
+) -> FloatArray:
+    """Draw functions from the posterior: weights w ~ N(w_mean, S^-1), values ``Phi w`` of shape (n, n_samples)."""
+    epsilon = rng.standard_normal((len(posterior.w_mean), n_samples))
+    w = posterior.w_mean[:, None] + posterior.factor.whitener.T @ epsilon
+    block = Block(np.ascontiguousarray(X.T), np.empty(0), np.empty(0))
+    _, Phi, _ = responses(block, Scratch(), state)
+    return Phi.T @ w

@@ -1,0 +1,256 @@
+"""Where training rows come from: arrays in memory, or chunks read again on every pass.
+
+Training asks for few things only (`TrainingData`), so that another source, such as a cluster, can be added
+without a change to the mathematics or to the training loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from gpzed._types import FloatArray
+from gpzed.core.engine import Engine, Rows, StreamEngine, ThreadEngine
+from gpzed.model.whitening import Moments, Whitening
+
+MAX_STREAM_VALIDATION = 50_000
+"""Rows of a stream that are held out in memory at most: the score is then good to about 0.005."""
+
+
+@dataclass(frozen=True)
+class Standardisation:
+    """Maps raw inputs and targets to those of the model, and predictions back.
+
+    Attributes
+    ----------
+    whitening : Whitening
+    y_mean, y_scale : float
+    """
+
+    whitening: Whitening
+    y_mean: float
+    y_scale: float
+
+    def rows(self, rows: Rows) -> Rows:
+        """Standardise inputs and targets; weights pass."""
+        X, y, omega = rows
+        return self.whitening(X), (y - self.y_mean) / self.y_scale, omega
+
+
+class TrainingData(Protocol):
+    """What training needs of its data."""
+
+    n: int
+    d: int
+
+    def moments(self) -> tuple[Moments, float, float]:
+        """Moments of the inputs; weighted mean and standard deviation of the target."""
+        ...
+
+    def sample(self, size: int, rng: np.random.Generator) -> Rows:
+        """About `size` training rows at random."""
+        ...
+
+    def engine(
+        self, map_: Standardisation, width: int, n_threads: int | None, n_rows: int | None = None
+    ) -> Engine:
+        """Engine over the training rows, or over a fixed random subset of `n_rows` of them."""
+        ...
+
+    def validation(self, map_: Standardisation, width: int, n_threads: int | None) -> Engine | None:
+        """Engine over the rows held out."""
+        ...
+
+    def everything(self, map_: Standardisation, width: int, n_threads: int | None) -> Engine:
+        """Engine over all rows that belong to the training set, those held out from it included."""
+        ...
+
+
+def split_rows(rows: Rows, fraction: float, rng: np.random.Generator) -> tuple[Rows, Rows | None]:
+    """Hold out a random `fraction` of rows for validation; none where that would leave too few to judge by."""
+    n = len(rows[1])
+    n_valid = round(fraction * n)
+    order = rng.permutation(n)
+    if n_valid < 10:
+        return _take(rows, order), None
+    return _take(rows, order[n_valid:]), _take(rows, order[:n_valid])
+
+
+def _take(rows: Rows, index: np.ndarray) -> Rows:
+    X, y, omega = rows
+    return X[index], y[index], omega[index]
+
+
+class ArrayData:
+    """Rows in memory, in random order.
+
+    Parameters
+    ----------
+    train : (X, y, omega)
+    valid : (X, y, omega) or None
+    valid_is_part : bool
+        Whether the rows held out may serve the final posterior of the weights.
+    """
+
+    def __init__(self, train: Rows, valid: Rows | None, *, valid_is_part: bool = True) -> None:
+        self.train, self.valid, self.valid_is_part = train, valid, valid_is_part
+        self.n, self.d = train[0].shape
+
+    def moments(self) -> tuple[Moments, float, float]:
+        """See `TrainingData`."""
+        X, y, omega = self.train
+        return Moments.of(X, omega), *_target_moments(Moments.of(y[:, None], omega))
+
+    def sample(self, size: int, rng: np.random.Generator) -> Rows:
+        """See `TrainingData`."""
+        return _take(self.train, rng.permutation(self.n)[:size])
+
+    def engine(
+        self, map_: Standardisation, width: int, n_threads: int | None, n_rows: int | None = None
+    ) -> Engine:
+        """See `TrainingData`."""
+        X, y, omega = self.train
+        return ThreadEngine(
+            *map_.rows((X[:n_rows], y[:n_rows], omega[:n_rows])), width=width, n_threads=n_threads
+        )
+
+    def validation(self, map_: Standardisation, width: int, n_threads: int | None) -> Engine | None:
+        """See `TrainingData`."""
+        if self.valid is None:
+            return None
+        return ThreadEngine(*map_.rows(self.valid), width=width, n_threads=n_threads, keep_bytes=0)
+
+    def everything(self, map_: Standardisation, width: int, n_threads: int | None) -> Engine:
+        """See `TrainingData`."""
+        rows = self.train
+        if self.valid is not None and self.valid_is_part:
+            X, y, omega = (np.concatenate(pair) for pair in zip(self.train, self.valid, strict=True))
+            rows = X, y, omega
+        return ThreadEngine(*map_.rows(rows), width=width, n_threads=n_threads, keep_bytes=0)
+
+
+class StreamData:
+    """Rows from a source that can be read again and again, in constant memory.
+
+    Parameters
+    ----------
+    source : iterable of (X, y, omega)
+        The same chunks on every pass.
+    fraction : float
+        Part of the rows held out, until `MAX_STREAM_VALIDATION` are; ignored if `valid` is given.
+    valid : (X, y, omega) or None
+    seed : int
+        Decides which rows are held out, chunk by chunk.
+    """
+
+    def __init__(self, source: Iterable[Rows], fraction: float, valid: Rows | None, seed: int) -> None:
+        self.source, self.seed, self.fraction = source, seed, fraction
+        self.is_split = valid is None and fraction > 0.0
+        self.n, self.d, held, n_all = 0, 0, [], 0
+        total: Moments | None = None
+        target: Moments | None = None
+        n_total = sum(len(y) for _, y, _ in source)
+        if self.is_split:
+            self.fraction = min(fraction, MAX_STREAM_VALIDATION / max(n_total, 1))
+        for (X, y, omega), is_held in self._marked():
+            n_all += len(y)
+            if self.is_split:
+                held.append(_take((X, y, omega), is_held))
+                X, y, omega = _take((X, y, omega), ~is_held)
+            if not len(y):
+                continue
+            self.n, self.d = self.n + len(y), X.shape[1]
+            total = Moments.of(X, omega) if total is None else total + Moments.of(X, omega)
+            part = Moments.of(y[:, None], omega)
+            target = part if target is None else target + part
+        if total is None or target is None:
+            raise ValueError(
+                "the source of training rows is empty; expected at least two chunks' worth of rows."
+            )
+        self._moments, self._target = total, target
+        self.valid = valid
+        if self.is_split:
+            X, y, omega = (np.concatenate(parts) for parts in zip(*held, strict=True))
+            self.valid = (X, y, omega)
+
+    def _marked(self) -> Iterator[tuple[Rows, np.ndarray]]:
+        for index, rows in enumerate(self.source):
+            rng = np.random.default_rng([self.seed, index])
+            yield rows, rng.random(len(rows[1])) < self.fraction
+
+    def _train_rows(self) -> Iterator[Rows]:
+        for rows, is_held in self._marked():
+            yield _take(rows, ~is_held) if self.is_split else rows
+
+    def moments(self) -> tuple[Moments, float, float]:
+        """See `TrainingData`."""
+        return self._moments, *_target_moments(self._target)
+
+    def sample(self, size: int, rng: np.random.Generator) -> Rows:
+        """See `TrainingData`."""
+        share = min(1.0, size / self.n)
+        picked = [_take(rows, rng.random(len(rows[1])) < share) for rows in self._train_rows()]
+        X, y, omega = (np.concatenate(parts) for parts in zip(*picked, strict=True))
+        return X, y, omega
+
+    def engine(
+        self, map_: Standardisation, width: int, n_threads: int | None, n_rows: int | None = None
+    ) -> Engine:
+        """See `TrainingData`."""
+        if n_rows is not None and n_rows < self.n:
+            rows = self.sample(n_rows, np.random.default_rng(self.seed))
+            return ThreadEngine(*map_.rows(rows), width=width, n_threads=n_threads)
+        return StreamEngine(_Mapped(self._train_rows, map_), width=width, n_threads=n_threads)
+
+    def validation(self, map_: Standardisation, width: int, n_threads: int | None) -> Engine | None:
+        """See `TrainingData`."""
+        if self.valid is None:
+            return None
+        return ThreadEngine(*map_.rows(self.valid), width=width, n_threads=n_threads, keep_bytes=0)
+
+    def everything(self, map_: Standardisation, width: int, n_threads: int | None) -> Engine:
+        """See `TrainingData`."""
+        source = (
+            _Mapped(lambda: iter(self.source), map_) if self.is_split else _Mapped(self._train_rows, map_)
+        )
+        return StreamEngine(source, width=width, n_threads=n_threads)
+
+
+class _Mapped:
+    """Chunks of a source, standardised on the way."""
+
+    def __init__(self, rows: object, map_: Standardisation) -> None:
+        self._rows, self._map = rows, map_
+
+    def __iter__(self) -> Iterator[Rows]:
+        return (self._map.rows(rows) for rows in self._rows())  # type: ignore[operator]
+
+
+def _target_moments(moments: Moments) -> tuple[float, float]:
+    scale = float(np.sqrt(moments.scatter[0, 0] / moments.weight))
+    mean = float(moments.mean[0])
+    if scale <= 1e-12 * max(1.0, abs(mean)):
+        scale = 1.0  # all targets equal: nothing to scale
+    return mean, scale
+
+
+def merge_duplicates(rows: Rows) -> Rows:
+    """Merge identical rows into one with the sum of their weights, and put rows into an order of their own.
+
+    The likelihood is the same, and the fit no longer depends on the order in which the rows came.
+    """
+    X, y, omega = rows
+    coefficients = np.random.default_rng(0).standard_normal(X.shape[1] + 1)
+    key = y * coefficients[0]
+    for column, coefficient in zip(X.T, coefficients[1:], strict=True):
+        key = key + column * coefficient
+    order = np.lexsort((y, *X.T[::-1], key)) if len(y) < 2000 else np.argsort(key, kind="stable")
+    X, y, omega = X[order], y[order], omega[order]
+    is_new = np.ones(len(y), dtype=bool)
+    is_new[1:] = np.any(X[1:] != X[:-1], axis=1) | (y[1:] != y[:-1])
+    if is_new.all():
+        return X, y, omega
+    return X[is_new], y[is_new], np.add.reduceat(omega, np.flatnonzero(is_new))

@@ -1,0 +1,74 @@
+"""The options of the estimators: what is allowed, in one table, and the choices behind "auto"."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from numbers import Integral, Real
+from typing import Any
+
+from gpzed.core.covariance import STRUCTURES, Structure
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "covariance": tuple(STRUCTURES),
+    "noise": ("heteroscedastic", "homoscedastic"),
+    "relevance": ("ard", "shared"),
+    "mean_function": ("zero", "constant", "linear"),
+    "whitening": ("pca", "scale", "none"),
+    "weighting": ("likelihood", "precision"),
+    "init": ("kmeans", "data", "random"),
+}
+COUNTS = ("n_members", "max_iter", "patience", "memory", "checkpoint_every")
+OPTIONAL_COUNTS = ("n_threads", "max_evaluations")
+ROWS_PER_NUMBER = 2.0
+MIN_BASIS, MAX_BASIS = 5, 100
+
+
+def choose_n_basis(n: int, d: int, structure: Structure) -> int:
+    """Choose the number of basis functions for n training rows with d features."""
+    numbers = d + {"L": 1, "D": d, "C": d * (d + 1) // 2}[structure.code[1]] * (not structure.is_global)
+    return int(min(max(n / (ROWS_PER_NUMBER * numbers), MIN_BASIS), MAX_BASIS))
+
+
+def check_options(estimator: Any) -> None:
+    """Check every option of an estimator that it has.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the option, its value and what is allowed.
+    """
+    options = estimator.get_params(deep=False)
+    for name, allowed in CHOICES.items():
+        if name in options and options[name] not in allowed:
+            near = get_close_matches(str(options[name]), allowed, 1)
+            hint = f' Did you mean "{near[0]}"?' if near else ""
+            listed = ", ".join(f'"{value}"' for value in allowed)
+            raise ValueError(f"`{name}` is {options[name]!r}; expected one of {listed}.{hint}")
+    for name in COUNTS:
+        if name in options:
+            _check_count(name, options[name])
+    for name in OPTIONAL_COUNTS:
+        if options.get(name) is not None:
+            _check_count(name, options[name])
+    if options["n_basis"] != "auto":
+        _check_count("n_basis", options["n_basis"], 'a whole number >= 1 or "auto"')
+    _check_range(options, "validation_fraction", 0.0, 0.9)
+    _check_range(options, "shape_prior", 0.0, float("inf"))
+    _check_range(options, "tol", 0.0, 1.0)
+    if options.get("max_time") is not None:
+        _check_range(options, "max_time", 0.0, float("inf"))
+
+
+def _check_count(name: str, value: Any, expected: str = "a whole number >= 1") -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"`{name}` is {value!r}; expected {expected}.")
+    if value < 1:
+        raise ValueError(f"`{name}` is {value}; expected {expected}.")
+
+
+def _check_range(options: dict[str, Any], name: str, low: float, high: float) -> None:
+    value = options.get(name, low)
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"`{name}` is {value!r}; expected a number from {low:g} to {high:g}.")
+    if not low <= value <= high:
+        raise ValueError(f"`{name}` is {value}; expected a number from {low:g} to {high:g}.")

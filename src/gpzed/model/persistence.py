@@ -1,0 +1,132 @@
+"""The model file: `save` and `load_model`. One file, no pickle; loading executes nothing."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, fields
+from typing import Any
+
+import numpy as np
+
+from gpzed._types import AnyArray
+from gpzed.core.covariance import get_structure
+from gpzed.core.linalg import Factor
+from gpzed.core.optimize import Iteration
+from gpzed.core.parameters import Layout, Parameters
+from gpzed.core.posterior import Posterior
+from gpzed.errors import ModelFormatError
+from gpzed.model.container import pack, read_bytes, unpack, write_atomically
+from gpzed.model.data import Standardisation
+from gpzed.model.training import Member, TrainingReport
+from gpzed.model.whitening import Whitening
+
+KIND, VERSION = "model", 1
+
+
+def member_to_parts(member: Member) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    """Header and arrays of one trained model."""
+    layout, parameters, factor = member.layout, member.parameters, member.posterior.factor
+    map_ = member.standardisation
+    header: dict[str, Any] = {
+        "m": layout.m,
+        "d": layout.d,
+        "covariance": layout.structure.code,
+        "heteroscedastic": layout.heteroscedastic,
+        "relevance": layout.relevance,
+        "mean_function": layout.mean_function,
+        "b": parameters.b,
+        "jitter": factor.jitter,
+        "rcond": factor.rcond,
+        "y_mean": map_.y_mean,
+        "y_scale": map_.y_scale,
+        "noise_correction": member.noise_correction,
+    }
+    arrays: dict[str, AnyArray] = {
+        "P": parameters.P,
+        "Gamma": parameters.Gamma,
+        "u": parameters.u,
+        "log_alpha": parameters.log_alpha,
+        "log_eta": parameters.log_eta,
+        "w_mean": member.posterior.w_mean,
+        "L": factor.L,
+        "s": factor.s,
+        "whitening_mean": map_.whitening.mean,
+        "whitening_matrix": map_.whitening.matrix,
+    }
+    if member.report is not None:
+        report = asdict(member.report)
+        history = report.pop("history")
+        header["report"] = {
+            k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in report.items()
+        }
+        names = [field.name for field in fields(Iteration)]
+        arrays["history"] = np.array([[entry[k] for k in names] for entry in history], float).reshape(
+            -1, len(names)
+        )
+    return header, arrays
+
+
+def member_from_parts(header: dict[str, Any], arrays: dict[str, AnyArray]) -> Member:
+    """Inverse of `member_to_parts`."""
+    layout = Layout(
+        header["m"],
+        header["d"],
+        get_structure(header["covariance"]),
+        header["heteroscedastic"],
+        header["relevance"],
+        header["mean_function"],
+    )
+    parameters = Parameters(
+        arrays["P"], arrays["Gamma"], arrays["u"], header["b"], arrays["log_alpha"], arrays["log_eta"]
+    )
+    posterior = Posterior(
+        arrays["w_mean"], Factor(arrays["L"], arrays["s"], header["jitter"], header["rcond"])
+    )
+    whitening = Whitening(arrays["whitening_mean"], arrays["whitening_matrix"])
+    report = None
+    if "report" in header:
+        stored = {k: np.nan if v is None else v for k, v in header["report"].items()}
+        stored |= {"n_rows": tuple(stored["n_rows"]), "stage": tuple(stored["stage"])}
+        steps = tuple(Iteration(int(row[0]), int(row[1]), *map(float, row[2:])) for row in arrays["history"])
+        report = TrainingReport(history=steps, **stored)
+    return Member(
+        layout,
+        parameters,
+        posterior,
+        Standardisation(whitening, header["y_mean"], header["y_scale"]),
+        header["noise_correction"],
+        report,
+    )
+
+
+def write_model(path: str | os.PathLike[str], header: dict[str, Any], members: list[Member]) -> None:
+    """Write trained models with a header of the caller's (estimator, options, features) to one file."""
+    parts = [member_to_parts(member) for member in members]
+    arrays = {f"{i}/{name}": array for i, (_, group) in enumerate(parts) for name, array in group.items()}
+    write_atomically(path, pack(KIND, VERSION, header | {"members": [head for head, _ in parts]}, arrays))
+
+
+def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[Member]]:
+    """Inverse of `write_model`.
+
+    Raises
+    ------
+    ModelFormatError
+        If the file is missing, not a model, truncated, altered, or of a later version.
+    """
+    payload = read_bytes(path, ModelFormatError)
+    header, arrays = unpack(payload, KIND, VERSION, source=os.fspath(path), error=ModelFormatError)
+    try:
+        members = [
+            member_from_parts(
+                head,
+                {name.split("/", 1)[1]: array for name, array in arrays.items() if name.startswith(f"{i}/")},
+            )
+            for i, head in enumerate(header.pop("members"))
+        ]
+    except (KeyError, TypeError, ValueError) as reason:
+        raise ModelFormatError(
+            f'"{os.fspath(path)}" lacks or garbles a part of the model ({reason}); '
+            "it was not written by gpzed as it is. Train again."
+        ) from reason
+    return header, members

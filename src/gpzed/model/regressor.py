@@ -1,0 +1,529 @@
+"""`GPzRegressor`: the scikit-learn estimator. It checks, delegates and holds results; it has no algebra."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gpzed._types import FloatArray
+from gpzed.core.covariance import get_structure
+from gpzed.core.engine import Rows, Team, available_threads
+from gpzed.core.initialize import InitMethod
+from gpzed.core.optimize import Budget
+from gpzed.core.parameters import MeanFunction
+from gpzed.core.predictive import sample_functions
+from gpzed.errors import ConvergenceWarning
+from gpzed.model.checkpoint import fingerprint, load_checkpoint, save_checkpoint
+from gpzed.model.data import ArrayData, StreamData, TrainingData, merge_duplicates, split_rows
+from gpzed.model.inputs import as_table, check_weights, drop_weightless
+from gpzed.model.options import check_options, choose_n_basis
+from gpzed.model.persistence import write_model
+from gpzed.model.training import Member, Session, TrainingOptions, TrainingReport, train_member
+from gpzed.model.whitening import WhiteningMethod
+from gpzed.prediction import Prediction
+
+Validation = tuple[npt.ArrayLike, npt.ArrayLike] | tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
+
+
+@dataclass(frozen=True)
+class StepInfo:
+    """What a progress callback is told after every step."""
+
+    member: int
+    stage: int
+    iteration: int
+    seconds: float
+    objective: float
+    score: float
+    best_score: float
+
+
+class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Sparse Gaussian process with input-dependent noise (GPz).
+
+    Parameters
+    ----------
+    n_basis : int or "auto"
+        Number m of basis functions. "auto" lets it grow with the number of training rows (see Notes).
+    covariance : {"VC", "GC", "VD", "GD", "VL", "GL"}
+        Structure of the basis functions' covariances: variable or global; full covariance, diagonal, or length-scale.
+    noise : {"heteroscedastic", "homoscedastic"}
+        Noise variance as a function of the inputs (section 5 of the paper), or constant (section 3).
+    relevance : {"ard", "shared"}
+        A prior precision per weight (automatic relevance determination, section 4), or one for all (Eq. 3.9).
+    mean_function : {"zero", "constant", "linear"}
+        What the model returns to far from all basis functions: the mean of the training targets; a constant learned
+        with the weights; or a linear function of the inputs learned with them.
+    whitening : {"pca", "scale", "none"}
+        Principal components of the inputs scaled to unit variance, all kept (section 6.2); features scaled one by
+        one; or inputs as they are.
+    weighting : {"likelihood", "precision"}
+        What ``sample_weight`` multiplies: the log-likelihood of a row (weight 2 is the row twice; predictive
+        variances stay calibrated), or its noise precision, as in the paper (they do not).
+    init : {"kmeans", "data", "random"}
+        Where basis functions start: cluster centres, training rows, or uniformly in the box that holds the data.
+    shape_prior : float
+        Strength of the prior that draws the shapes of the basis functions together; 0 for the paper's objective.
+    validation_fraction : float
+        Part of the training rows held out to choose the iterate; 0 for none. Rows held out still enter the final
+        posterior of the weights.
+    calibrate_noise : bool
+        Whether one constant is added to the log noise precision after training such that the rows held out are most
+        likely. The optimised shapes over-fit a little, and noise estimates come out too small without it.
+    n_members : int
+        Size of the committee: models from different starts and different held-out rows, whose predictions form a
+        mixture of Gaussians with equal weights.
+    max_iter : int
+        Limit on iterations of L-BFGS, per member.
+    max_time : float or None
+        Limit on wall time in seconds, per member.
+    max_evaluations : int or None
+        Limit on evaluations of the evidence, per member.
+    patience : int
+        Iterations without a better validation score after which training stops.
+    tol : float
+        Relative change of the objective at which training counts as converged.
+    memory : int
+        Length of the memory of L-BFGS.
+    coarse_to_fine : bool
+        Whether to train on growing random subsets first when there are many rows. The last stage uses all rows.
+    checkpoint : path or None
+        File to keep the state of training in (one per member, numbered, if there are several). If it exists, training
+        goes on from it; it is removed when training is complete.
+    checkpoint_every : int
+        Iterations between checkpoints.
+    callback : callable or None
+        Called with a `StepInfo` after every iteration; returning True ends training with the best model so far.
+    n_threads : int or None
+        Threads to use; all cores if None. Results do not depend on it.
+    random_state : int, numpy.random.Generator or None
+        Seed of starts and splits.
+
+    Attributes
+    ----------
+    members_ : list of Member
+        The trained models.
+    report_ : TrainingReport
+        How training went (of the first member; ``reports_`` has all).
+    n_basis_ : int
+        Number of basis functions used.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Names of the features, if X had any.
+
+    Notes
+    -----
+    With ``n_basis="auto"`` there are about ten rows for every free number of the basis functions (centre and
+    shape), at least 5 and at most 200 basis functions: fewer waste data, more over-fit (measured on BOSS,
+    DC2 and quasars; see docs/explanation/training.md).
+
+    References
+    ----------
+    Almosallam, Jarvis & Roberts (2016), MNRAS 462, 726.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, size=(500, 1))
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(500)
+    >>> model = GPzRegressor(n_basis=10, random_state=0).fit(X, y)
+    >>> mean, std = model.predict(np.array([[0.0], [1.5]]), return_std=True)
+    >>> bool(np.all(np.abs(mean - [0.0, 1.0]) < 0.1)), bool(np.all(np.abs(std - 0.1) < 0.03))
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        n_basis: int | Literal["auto"] = "auto",
+        covariance: str = "VC",
+        *,
+        noise: Literal["heteroscedastic", "homoscedastic"] = "heteroscedastic",
+        relevance: Literal["ard", "shared"] = "ard",
+        mean_function: MeanFunction = "constant",
+        whitening: WhiteningMethod = "pca",
+        weighting: Literal["likelihood", "precision"] = "likelihood",
+        init: InitMethod = "kmeans",
+        shape_prior: float = 1.0,
+        validation_fraction: float = 0.2,
+        calibrate_noise: bool = True,
+        n_members: int = 1,
+        max_iter: int = 500,
+        max_time: float | None = None,
+        max_evaluations: int | None = None,
+        patience: int = 40,
+        tol: float = 1e-9,
+        memory: int = 20,
+        coarse_to_fine: bool = True,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = 20,
+        callback: Callable[[StepInfo], bool | None] | None = None,
+        n_threads: int | None = None,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
+        self.n_basis = n_basis
+        self.covariance = covariance
+        self.noise = noise
+        self.relevance = relevance
+        self.mean_function = mean_function
+        self.whitening = whitening
+        self.weighting = weighting
+        self.init = init
+        self.shape_prior = shape_prior
+        self.validation_fraction = validation_fraction
+        self.calibrate_noise = calibrate_noise
+        self.n_members = n_members
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.max_evaluations = max_evaluations
+        self.patience = patience
+        self.tol = tol
+        self.memory = memory
+        self.coarse_to_fine = coarse_to_fine
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.callback = callback
+        self.n_threads = n_threads
+        self.random_state = random_state
+
+    # ---------------------------------------------------------------- fitting
+
+    def fit(
+        self,
+        X: Any,
+        y: npt.ArrayLike,
+        sample_weight: npt.ArrayLike | None = None,
+        *,
+        validation_data: Validation | None = None,
+    ) -> Self:
+        """Train on rows in memory.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n_samples, n_features)
+            NumPy array, pandas or polars data frame, or astropy table.
+        y : array-like of shape (n_samples,)
+            Targets (redshifts).
+        sample_weight : array-like of shape (n_samples,) or None
+            Weights, >= 0; see `weighting`.
+        validation_data : (X, y) or (X, y, sample_weight), or None
+            Rows to choose the iterate by, instead of a part of the training rows.
+
+        Returns
+        -------
+        GPzRegressor
+            Itself.
+        """
+        check_options(self)
+        X, y = validate_data(self, as_table(X), y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        rows = drop_weightless((X, np.asarray(y, dtype=np.float64), check_weights(sample_weight, len(y))))
+        if len(rows[1]) < 2:
+            raise ValueError("only 1 sample has a positive `sample_weight`; expected at least 2 to train on.")
+        if self.weighting == "likelihood":
+            rows = merge_duplicates(rows)
+        valid = None if validation_data is None else self._check_validation(validation_data)
+
+        def member_data(rng: np.random.Generator) -> TrainingData:
+            if valid is not None:
+                return ArrayData(split_rows(rows, 0.0, rng)[0], valid, valid_is_part=False)
+            return ArrayData(*split_rows(rows, self.validation_fraction, rng))
+
+        return self._fit(member_data, len(rows[1]), rows)
+
+    def fit_stream(self, source: Iterable[Any], *, validation_data: Validation | None = None) -> Self:
+        """Train on rows that are read anew on every pass, in constant memory.
+
+        Parameters
+        ----------
+        source : iterable of (X, y) or (X, y, sample_weight)
+            Chunks of rows; must give the same chunks each time it is iterated over (a list, or an object whose
+            ``__iter__`` opens the file again; not a generator).
+        validation_data : (X, y) or (X, y, sample_weight), or None
+            As in `fit`; by default a random part of every chunk.
+
+        Returns
+        -------
+        GPzRegressor
+            Itself.
+        """
+        check_options(self)
+        if iter(source) is source:
+            raise TypeError(
+                "`source` can be iterated over only once (a generator); training reads it many times. Give a list, "
+                "or an object whose __iter__ starts from the beginning."
+            )
+        first = next(iter(source), None)
+        if first is None:
+            raise ValueError("`source` has no chunks; expected at least one (X, y) pair.")
+        X = validate_data(self, as_table(first[0]), dtype=np.float64, ensure_min_samples=1)
+        chunks = _Chunks(source, X.shape[1])
+        valid = None if validation_data is None else self._check_validation(validation_data)
+
+        def member_data(rng: np.random.Generator) -> TrainingData:
+            return StreamData(chunks, self.validation_fraction, valid, int(rng.integers(2**31)))
+
+        n = sum(len(y) for _, y, _ in chunks)
+        return self._fit(member_data, n, None)
+
+    def _check_validation(self, validation_data: Validation) -> Rows:
+        if len(validation_data) not in (2, 3):
+            raise ValueError(
+                f"`validation_data` has {len(validation_data)} parts; expected (X, y) or (X, y, weight)."
+            )
+        X, y = validate_data(
+            self,
+            as_table(validation_data[0]),
+            validation_data[1],
+            dtype=np.float64,
+            y_numeric=True,
+            reset=False,
+        )
+        omega = check_weights(validation_data[2] if len(validation_data) == 3 else None, len(y))
+        return drop_weightless((X, np.asarray(y, dtype=np.float64), omega))
+
+    def _training_options(self, n: int, d: int) -> TrainingOptions:
+        n_basis = self.n_basis
+        if n_basis == "auto":
+            n_basis = choose_n_basis(n, d, get_structure(self.covariance))
+        return TrainingOptions(
+            n_basis=int(min(n_basis, n)),
+            covariance=self.covariance,
+            heteroscedastic=self.noise == "heteroscedastic",
+            relevance=self.relevance == "ard",
+            mean_function=self.mean_function,
+            whitening=self.whitening,
+            weighted_precision=self.weighting == "precision",
+            init=self.init,
+            shape_prior=self.shape_prior,
+            coarse_to_fine=self.coarse_to_fine,
+            calibrate_noise=self.calibrate_noise,
+            memory=self.memory,
+            budget=Budget(
+                max_iter=self.max_iter,
+                max_evaluations=self.max_evaluations,
+                max_time=self.max_time,
+                patience=self.patience,
+                tolerance=self.tol,
+            ),
+        )
+
+    def _fit(
+        self, member_data: Callable[[np.random.Generator], TrainingData], n: int, rows: Rows | None
+    ) -> Self:
+        options = self._training_options(n, self.n_features_in_)
+        generators = np.random.default_rng(self.random_state).spawn(self.n_members)
+        n_threads = self.n_threads or available_threads()
+        n_parallel = min(self.n_members, n_threads)
+
+        def train(index: int) -> Member:
+            rng = generators[index]
+            seed = int(rng.integers(2**63))
+            data = member_data(np.random.default_rng(seed))
+            path = self._checkpoint_path(index)
+            run = "" if path is None else fingerprint((options, seed), *(rows or ()))
+            session = None if path is None else load_checkpoint(path, run)
+            on_step = self._make_on_step(index, path, run)
+            threads = max(1, n_threads // n_parallel)
+            return train_member(data, options, rng, n_threads=threads, session=session, on_step=on_step)
+
+        if n_parallel == 1:
+            self.members_ = [train(index) for index in range(self.n_members)]
+        else:
+            with ThreadPoolExecutor(n_parallel) as pool:
+                self.members_ = list(pool.map(train, range(self.n_members)))
+        for index in range(self.n_members):
+            path = self._checkpoint_path(index)
+            if path is not None and os.path.exists(path):
+                os.unlink(path)
+        self.n_basis_ = options.n_basis
+        self._warn_if_unfinished()
+        return self
+
+    def _checkpoint_path(self, index: int) -> str | None:
+        if self.checkpoint is None:
+            return None
+        path = os.fspath(self.checkpoint)
+        return path if self.n_members == 1 else f"{path}.{index}"
+
+    def _make_on_step(self, index: int, path: str | None, run: str) -> Callable[[Session], bool | None]:
+        def on_step(session: Session) -> bool | None:
+            progress = session.progress
+            step = progress.history[-1]
+            if path is not None and step.iteration % self.checkpoint_every == 0:
+                save_checkpoint(path, session, run)
+            if self.callback is None:
+                return None
+            info = StepInfo(
+                index,
+                session.stage,
+                step.iteration,
+                step.seconds,
+                step.objective,
+                step.score,
+                progress.best_score,
+            )
+            return self.callback(info)
+
+        return on_step
+
+    def _warn_if_unfinished(self) -> None:
+        unfinished = [report for report in self.reports_ if report.status == "max_iter"]
+        if unfinished:
+            report = unfinished[0]
+            last = report.history[-1]
+            warnings.warn(
+                f"training of {len(unfinished)} of {self.n_members} models stopped at `max_iter`={self.max_iter} with "
+                f"a largest gradient of {last.gradient_norm:.1e} while the score still improved; the best iterate was "
+                "kept. Raise `max_iter` for a better fit.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    # ------------------------------------------------------------- prediction
+
+    @property
+    def reports_(self) -> list[TrainingReport]:
+        """How training went, one report per member."""
+        return [member.report for member in self.members_ if member.report is not None]
+
+    @property
+    def report_(self) -> TrainingReport:
+        """How training of the first member went."""
+        return self.reports_[0]
+
+    def _check_X(self, X: Any) -> FloatArray:
+        check_is_fitted(self, "members_")
+        return np.asarray(
+            validate_data(self, as_table(X), dtype=np.float64, reset=False, ensure_min_samples=0)
+        )
+
+    def predict_distribution(self, X: Any) -> Prediction:
+        """Predict the full distribution.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Prediction
+            A Gaussian per object, or a mixture of as many as there are members.
+        """
+        X = self._check_X(X)
+        team = Team(self.n_threads)
+        parts = [Prediction.gaussian(*member.predict(X, team)) for member in self.members_]
+        return parts[0] if len(parts) == 1 else Prediction.mixture(parts)
+
+    def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Predict the mean, and the standard deviation if asked for.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n_samples, n_features)
+        return_std : bool
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+        std : ndarray of shape (n_samples,)
+            Only if `return_std`; model and noise variance together.
+        """
+        prediction = self.predict_distribution(X)
+        return (prediction.mean, prediction.std) if return_std else prediction.mean
+
+    def sample_y(
+        self, X: Any, n_samples: int = 1, random_state: int | np.random.Generator | None = 0
+    ) -> FloatArray:
+        """Draw functions from the posterior (without observation noise) and give their values at X.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n_samples_X, n_features)
+        n_samples : int
+            Number of functions; members of a committee take turns at random.
+        random_state : int, numpy.random.Generator or None
+
+        Returns
+        -------
+        ndarray of shape (n_samples_X, n_samples)
+        """
+        X = self._check_X(X)
+        rng = np.random.default_rng(random_state)
+        chosen = rng.integers(len(self.members_), size=n_samples)
+        result = np.empty((len(X), n_samples))
+        for index, member in enumerate(self.members_):
+            picked = np.flatnonzero(chosen == index)
+            if picked.size:
+                map_ = member.standardisation
+                values = sample_functions(map_.whitening(X), member.state, member.posterior, picked.size, rng)
+                result[:, picked] = map_.y_mean + map_.y_scale * values
+        return result
+
+    # ------------------------------------------------------------ persistence
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, atomically; read it with `gpzed.load_model`.
+
+        Parameters
+        ----------
+        path : path
+        """
+        check_is_fitted(self, "members_")
+        write_model(path, self._header(), self.members_)
+
+    def _header(self) -> dict[str, Any]:
+        names = getattr(self, "feature_names_in_", None)
+        parameters = {k: v for k, v in self.get_params().items() if k not in ("callback", "checkpoint")}
+        if not isinstance(parameters["random_state"], int | None):
+            parameters["random_state"] = None
+        return {
+            "estimator": type(self).__name__,
+            "parameters": parameters,
+            "n_features": int(self.n_features_in_),
+            "feature_names": None if names is None else [str(name) for name in names],
+        }
+
+    @classmethod
+    def from_parts(cls, header: dict[str, Any], members: list[Member]) -> Self:
+        """Put a fitted estimator together from what a model file holds."""
+        model = cls(**header["parameters"])
+        model.members_ = members
+        model.n_features_in_ = header["n_features"]
+        model.n_basis_ = members[0].layout.m
+        if header["feature_names"] is not None:
+            model.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+        return model
+
+
+class _Chunks:
+    """Chunks of a user's source, checked and completed with weights."""
+
+    def __init__(self, source: Iterable[Any], d: int) -> None:
+        self.source, self.d = source, d
+
+    def __iter__(self) -> Any:
+        for index, chunk in enumerate(self.source):
+            X = np.asarray(as_table(chunk[0]), dtype=np.float64)
+            y = np.asarray(chunk[1], dtype=np.float64)
+            if X.ndim != 2 or X.shape[1] != self.d or y.shape != (len(X),):
+                raise ValueError(
+                    f"chunk {index} of `source` has X of shape {X.shape} and y of shape {y.shape}; expected "
+                    f"(rows, {self.d}) and (rows,)."
+                )
+            bad = ~(np.isfinite(X).all(axis=1) & np.isfinite(y))
+            if bad.any():
+                raise ValueError(
+                    f"chunk {index} of `source` has NaN or infinity in {int(bad.sum())} rows, the first in row "
+                    f"{int(np.flatnonzero(bad)[0])} of the chunk; expected finite values. Drop or repair those rows."
+                )
+            omega = check_weights(chunk[2] if len(chunk) > 2 else None, len(y))
+            yield drop_weightless((X, y, omega))

@@ -1,0 +1,295 @@
+"""Training of one model: start, stages, validation, final posterior; algebra is in `gpzed.core`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from gpzed._types import FloatArray
+from gpzed.core.engine import Engine, Team
+from gpzed.core.evidence import Evaluation, State, evaluate, fit_posterior, make_state
+from gpzed.core.initialize import MAX_ROWS, InitMethod, initialize
+from gpzed.core.optimize import Budget, Iteration, OptimizeReport, Progress, minimize
+from gpzed.core.parameters import Layout, MeanFunction, Parameters
+from gpzed.core.posterior import Posterior
+from gpzed.core.predictive import Predictive, predict, score
+from gpzed.core.prior import log_prior
+from gpzed.model.data import Standardisation, TrainingData
+from gpzed.model.whitening import WhiteningMethod, fit_whitening
+
+FIRST_STAGE_ROWS = 12_000
+STAGE_FACTOR = 4
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """All that decides how one model is trained; see `gpzed.GPzRegressor` for the meaning of each."""
+
+    n_basis: int
+    covariance: str
+    heteroscedastic: bool
+    relevance: bool
+    mean_function: MeanFunction
+    whitening: WhiteningMethod
+    weighted_precision: bool
+    init: InitMethod
+    shape_prior: float
+    coarse_to_fine: bool
+    calibrate_noise: bool
+    memory: int
+    budget: Budget = field(default_factory=Budget)
+
+
+@dataclass(frozen=True)
+class TrainingReport:
+    """How the training of one model went.
+
+    Attributes
+    ----------
+    status, message : str
+        Why training ended.
+    n_rows : tuple of int
+        Training rows of each stage, the last one all of them.
+    history : tuple of Iteration
+        Every accepted step: seconds since the start, objective (minus log evidence and log prior, per row), largest
+        element of its gradient, validation score (mean log-likelihood of the rows held out, target in its own units).
+    stage : tuple of int
+        The stage of every step.
+    best_iteration : int
+        Index (from 1) in `history` of the step that was kept.
+    best_score : float
+        Its validation score.
+    log_evidence : float
+        Log evidence (Eq. 5.6) of the training rows there, target standardised.
+    noise_correction : float
+        What validation added to ``ln beta`` after training (see `calibrate_noise`).
+    n_evaluations, n_rejected : int
+        Evaluations of the evidence, and those at which it broke down so that the step was shortened.
+    seconds : float
+    """
+
+    status: str
+    message: str
+    n_rows: tuple[int, ...]
+    history: tuple[Iteration, ...]
+    stage: tuple[int, ...]
+    best_iteration: int
+    best_score: float
+    log_evidence: float
+    noise_correction: float
+    n_evaluations: int
+    n_rejected: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Member:
+    """One trained model: parameters, posterior of the weights, and the maps around them."""
+
+    layout: Layout
+    parameters: Parameters
+    posterior: Posterior
+    standardisation: Standardisation
+    noise_correction: float
+    report: TrainingReport | None = None
+
+    @property
+    def state(self) -> State:
+        """Parameters as the kernels want them, noise correction included."""
+        corrected = replace(self.parameters, b=self.parameters.b + self.noise_correction)
+        return make_state(corrected, self.layout)
+
+    def predict(self, X: FloatArray, team: Team) -> Predictive:
+        """Moments of the predictive distribution for raw inputs, in the units of the target."""
+        map_ = self.standardisation
+        mean, nu, noise = predict(map_.whitening(X), self.state, self.posterior, team)
+        scale = map_.y_scale
+        return Predictive(map_.y_mean + scale * mean, scale**2 * nu, scale**2 * noise)
+
+
+class _Objective:
+    """Minus the log evidence and log prior per row; remembers its last evaluation for the validation score."""
+
+    def __init__(self, engine: Engine, layout: Layout, options: TrainingOptions) -> None:
+        self.engine, self.layout, self.options = engine, layout, options
+        self.theta: FloatArray | None = None
+        self.evaluation: Evaluation | None = None
+
+    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        layout, n = self.layout, self.engine.n
+        parameters = layout.unpack(theta)
+        result = evaluate(self.engine, parameters, layout, self.options.weighted_precision)
+        prior, grad_prior = log_prior(parameters, layout, self.options.shape_prior)
+        self.theta, self.evaluation = theta.copy(), result
+        gradient = layout.pack(result.gradient) + layout.pack(grad_prior)
+        return -(result.evidence.total + prior) / n, -gradient / n
+
+    def posterior(self, theta: FloatArray) -> tuple[State, Posterior]:
+        if self.theta is not None and self.evaluation is not None and np.array_equal(theta, self.theta):
+            return self.evaluation.state, self.evaluation.posterior
+        parameters = self.layout.unpack(theta)
+        return fit_posterior(self.engine, parameters, self.layout, self.options.weighted_precision)[:2]
+
+
+def stage_sizes(n: int, coarse_to_fine: bool) -> tuple[int, ...]:
+    """Rows of each stage of training: growing by `STAGE_FACTOR` up to all n."""
+    sizes = [n]
+    while coarse_to_fine and sizes[0] > STAGE_FACTOR * FIRST_STAGE_ROWS:
+        sizes.insert(0, sizes[0] // STAGE_FACTOR)
+    return tuple(sizes)
+
+
+@dataclass
+class Session:
+    """State of a training run between steps: what a checkpoint holds."""
+
+    stage: int
+    progress: Progress
+    finished: list[OptimizeReport] = field(default_factory=list)
+
+
+def train_member(
+    data: TrainingData,
+    options: TrainingOptions,
+    rng: np.random.Generator,
+    *,
+    n_threads: int | None = None,
+    session: Session | None = None,
+    on_step: Callable[[Session], bool | None] | None = None,
+) -> Member:
+    """Train one model.
+
+    Parameters
+    ----------
+    data : TrainingData
+    options : TrainingOptions
+    rng : numpy.random.Generator
+        For the start only; training itself is deterministic.
+    n_threads : int or None
+    session : Session or None
+        An interrupted run to be continued.
+    on_step : callable or None
+        Called after every step; returning True ends training with the best model so far.
+    """
+    moments, y_mean, y_scale = data.moments()
+    map_ = Standardisation(fit_whitening(moments, options.whitening), y_mean, y_scale)
+    layout = Layout.of(
+        options.n_basis,
+        data.d,
+        options.covariance,
+        heteroscedastic=options.heteroscedastic,
+        relevance=options.relevance,
+        mean_function=options.mean_function,
+    )
+    width = layout.n_weights
+    valid = data.validation(map_, width, n_threads)
+    if session is None:
+        X, y, _ = map_.rows(data.sample(MAX_ROWS, rng))
+        session = Session(0, Progress(layout.pack(initialize(X, y, layout, rng, method=options.init))))
+    sizes = stage_sizes(data.n, options.coarse_to_fine)
+    while True:
+        is_last = session.stage == len(sizes) - 1
+        engine = data.engine(map_, width, n_threads, None if is_last else sizes[session.stage])
+        objective = _Objective(engine, layout, options)
+        result = _run_stage(objective, valid, session, np.log(y_scale), on_step, is_last)
+        if is_last or result.status in ("stopped", "max_time", "max_evaluations"):
+            break
+        session.finished.append(result)
+        session.stage, session.progress = session.stage + 1, Progress(result.theta)
+    return _finish(data, map_, objective, valid, result, session, sizes, n_threads)
+
+
+def _run_stage(
+    objective: _Objective,
+    valid: Engine | None,
+    session: Session,
+    log_scale: float,
+    on_step: Callable[[Session], bool | None] | None,
+    is_last: bool,
+) -> OptimizeReport:
+    def validate(theta: FloatArray) -> float:
+        assert valid is not None
+        total, weight = valid.sum(score, *objective.posterior(theta))
+        return float(total / weight) - log_scale
+
+    budget = objective.options.budget
+    seconds = sum(report.history[-1].seconds for report in session.finished if report.history)
+    evaluations = sum(report.n_evaluations for report in session.finished)
+    iterations = sum(len(report.history) for report in session.finished)
+    budget = replace(
+        budget,
+        max_iter=max(budget.max_iter - iterations, 1),
+        max_time=None if budget.max_time is None else max(budget.max_time - seconds, 0.0),
+        max_evaluations=None
+        if budget.max_evaluations is None
+        else max(budget.max_evaluations - evaluations, 1),
+        patience=budget.patience if is_last else max(5, budget.patience // 4),
+        min_gain=budget.min_gain if is_last else 10 * budget.min_gain,
+    )
+    return minimize(
+        objective,
+        session.progress,
+        score=None if valid is None else validate,
+        budget=budget,
+        memory=objective.options.memory,
+        callback=None if on_step is None else lambda _: on_step(session),
+    )
+
+
+def _finish(
+    data: TrainingData,
+    map_: Standardisation,
+    objective: _Objective,
+    valid: Engine | None,
+    result: OptimizeReport,
+    session: Session,
+    sizes: tuple[int, ...],
+    n_threads: int | None,
+) -> Member:
+    """Correct the noise by the rows held out, take the posterior from all rows, and write the report."""
+    layout, options = objective.layout, objective.options
+    parameters = layout.unpack(result.theta)
+    evidence = evaluate(objective.engine, parameters, layout, options.weighted_precision).evidence.total
+    correction = 0.0
+    if valid is not None and options.calibrate_noise:
+        correction = _noise_correction(valid, *objective.posterior(result.theta))
+    everything = data.everything(map_, layout.n_weights, n_threads)
+    _, posterior, _ = fit_posterior(everything, parameters, layout, options.weighted_precision)
+    reports = [*session.finished, result]
+    history: list[Iteration] = []
+    stage: list[int] = []
+    offset = 0.0
+    for index, part in enumerate(reports):
+        history += [replace(entry, seconds=entry.seconds + offset) for entry in part.history]
+        stage += [index] * len(part.history)
+        offset = history[-1].seconds if history else 0.0
+    best = len(history) - len(result.history) + result.best_iteration
+    report = TrainingReport(
+        status=result.status,
+        message=result.message,
+        n_rows=sizes[: len(reports)],
+        history=tuple(history),
+        stage=tuple(stage),
+        best_iteration=best,
+        best_score=result.history[result.best_iteration - 1].score if result.best_iteration else np.nan,
+        log_evidence=evidence,
+        noise_correction=correction,
+        n_evaluations=sum(part.n_evaluations for part in reports),
+        n_rejected=sum(part.n_rejected for part in reports),
+        seconds=offset,
+    )
+    return Member(layout, parameters, posterior, map_, correction, report)
+
+
+def _noise_correction(valid: Engine, state: State, posterior: Posterior) -> float:
+    """Constant to add to ``ln beta`` so that the rows held out are most likely: guards against over-confidence."""
+
+    def loss(shift: float) -> float:
+        total, weight = valid.sum(score, replace(state, b=state.b + shift), posterior)
+        return -float(total / weight)
+
+    found = minimize_scalar(loss, bounds=(-2.0, 2.0), method="bounded", options={"xatol": 1e-3})
+    return float(found.x) if loss(0.0) - found.fun > 0.0 else 0.0

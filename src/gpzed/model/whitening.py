@@ -1,0 +1,104 @@
+"""Linear maps that bring the inputs to zero mean and unit variance (section 6.2), and their inverse use."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from gpzed._types import FloatArray
+from gpzed.errors import DataWarning
+
+WhiteningMethod = Literal["pca", "scale", "none"]
+WHITENING_METHODS: tuple[WhiteningMethod, ...] = ("pca", "scale", "none")
+
+MIN_RELATIVE_VARIANCE = 1e-12
+"""A direction with less than this share of the largest variance counts as constant."""
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """The affine map ``x -> (x - mean) matrix``.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (d,)
+    matrix : ndarray of shape (d, d)
+    """
+
+    mean: FloatArray
+    matrix: FloatArray
+
+    def __call__(self, X: FloatArray) -> FloatArray:
+        """Map inputs of shape (n, d)."""
+        return (X - self.mean) @ self.matrix
+
+
+@dataclass
+class Moments:
+    """Weighted first and second moments, which may be gathered chunk by chunk."""
+
+    weight: float
+    mean: FloatArray
+    scatter: FloatArray
+
+    @classmethod
+    def of(cls, X: FloatArray, omega: FloatArray) -> Moments:
+        """Moments of the rows of X with weights omega."""
+        weight = float(omega.sum())
+        mean = omega @ X / weight
+        centred = X - mean
+        return cls(weight, mean, (centred * omega[:, None]).T @ centred)
+
+    def __add__(self, other: Moments) -> Moments:
+        weight = self.weight + other.weight
+        shift = other.mean - self.mean
+        mean = self.mean + shift * (other.weight / weight)
+        between = np.outer(shift, shift) * (self.weight * other.weight / weight)
+        return Moments(weight, mean, self.scatter + other.scatter + between)
+
+
+def fit_whitening(moments: Moments, method: WhiteningMethod) -> Whitening:
+    """Find the map for inputs with given moments.
+
+    Parameters
+    ----------
+    moments : Moments
+    method : {"pca", "scale", "none"}
+        Principal components to unit variance, all kept (the paper's choice); each feature to unit variance; or
+        nothing.
+
+    Returns
+    -------
+    Whitening
+
+    Warns
+    -----
+    DataWarning
+        If features are constant, or linear combinations of others: those directions are left unscaled.
+    """
+    covariance = moments.scatter / moments.weight
+    d = len(covariance)
+    if method == "none":
+        return Whitening(np.zeros(d), np.eye(d))
+    scale = np.sqrt(np.diagonal(covariance))
+    is_constant = scale <= np.sqrt(MIN_RELATIVE_VARIANCE) * np.maximum(1.0, np.abs(moments.mean))
+    scale = np.where(is_constant, 1.0, scale)
+    if is_constant.any():
+        warnings.warn(
+            f"feature{'s' if is_constant.sum() > 1 else ''} {np.flatnonzero(is_constant).tolist()} (counted from 0) "
+            "are constant in the training rows and cannot inform the fit; drop them, or expect objects with "
+            "another value there to be predicted as far from the training data.",
+            DataWarning,
+            stacklevel=4,
+        )
+    if method == "scale":
+        return Whitening(moments.mean, np.diag(1.0 / scale))
+    correlation = covariance / np.outer(scale, scale)
+    variance, directions = np.linalg.eigh(correlation)
+    variance, directions = variance[::-1], directions[:, ::-1]
+    sign = np.sign(directions[np.abs(directions).argmax(axis=0), np.arange(d)])
+    variance = np.where(variance > MIN_RELATIVE_VARIANCE * variance[0], variance, 1.0)
+    return Whitening(moments.mean, directions * sign / np.sqrt(variance) / scale[:, None])
