@@ -1,0 +1,167 @@
+"""What each simulated survey observes: bands, depths, limits and spectroscopic follow-up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpzed._types import FloatArray
+from gpzed.simulate.filters import LSST_FILTERS, SDSS_FILTERS, Filter
+
+
+@dataclass(frozen=True)
+class FollowUp:
+    """One spectroscopic programme: who is targeted, and how often it succeeds.
+
+    Parameters
+    ----------
+    limit : float
+        True reference magnitude at which the success falls to half.
+    width : float
+        Magnitude scale of the fall.
+    completeness : tuple of float
+        Success for bright early, spiral and starburst galaxies.
+    z_start : float, default=0.0
+        Redshift from which the programme's colour cuts let galaxies in.
+    """
+
+    limit: float
+    width: float
+    completeness: tuple[float, float, float]
+    z_start: float = 0.0
+
+
+@dataclass(frozen=True)
+class Instrument:
+    """A photometric survey and its spectroscopic follow-up.
+
+    Parameters
+    ----------
+    name : str
+        Survey name.
+    filters : tuple of Filter
+        Bands, from blue to red.
+    depths : tuple of float
+        5σ depth of each band, in AB magnitudes.
+    sky_factors : tuple of float
+        γ of Ivezić et al. (2019), one per band.
+    systematic_error : float
+        Error floor, a fraction of the flux.
+    reference : str
+        Band in which the sample is limited.
+    limit : float
+        Faintest observed magnitude in the reference band.
+    margin : float
+        How much fainter than `limit` true magnitudes are simulated.
+    z_max : float
+        Highest redshift.
+    follow_ups : tuple of FollowUp
+        Spectroscopic programmes; a galaxy has a redshift if any of them succeeds.
+    desert : tuple of float
+        Start, end and remaining success of the redshift desert.
+    """
+
+    name: str
+    filters: tuple[Filter, ...]
+    depths: tuple[float, ...]
+    sky_factors: tuple[float, ...]
+    systematic_error: float
+    reference: str
+    limit: float
+    margin: float
+    z_max: float
+    follow_ups: tuple[FollowUp, ...]
+    desert: tuple[float, float, float]
+
+    @property
+    def bands(self) -> tuple[str, ...]:
+        """Band names, from blue to red."""
+        return tuple(band.name for band in self.filters)
+
+    @property
+    def reference_index(self) -> int:
+        """Position of the reference band."""
+        return self.bands.index(self.reference)
+
+    @property
+    def effective_wavelengths(self) -> FloatArray:
+        """Effective wavelengths of the bands, in Å."""
+        return np.array([band.effective_wavelength for band in self.filters])
+
+
+SDSS = Instrument(
+    name="sdss",
+    filters=SDSS_FILTERS,
+    depths=(22.0, 22.2, 22.2, 21.3, 20.5),
+    sky_factors=(0.038, 0.039, 0.039, 0.039, 0.039),
+    systematic_error=0.015,
+    reference="r",
+    limit=22.0,
+    margin=0.8,
+    z_max=1.2,
+    follow_ups=(
+        FollowUp(17.77, 0.05, (0.93, 0.93, 0.93)),
+        FollowUp(19.4, 0.15, (0.80, 0.05, 0.0), z_start=0.15),
+        FollowUp(21.0, 0.20, (0.75, 0.15, 0.01), z_start=0.43),
+        FollowUp(21.5, 0.20, (0.005, 0.005, 0.005)),
+    ),
+    desert=(0.75, 1.2, 0.4),
+)
+
+LSST = Instrument(
+    name="lsst",
+    filters=LSST_FILTERS,
+    depths=(26.1, 27.4, 27.5, 26.8, 26.1, 24.9),
+    sky_factors=(0.038, 0.039, 0.039, 0.039, 0.039, 0.039),
+    systematic_error=0.005,
+    reference="i",
+    limit=25.3,
+    margin=0.4,
+    z_max=3.5,
+    follow_ups=(FollowUp(22.5, 0.25, (0.95, 0.95, 0.95)), FollowUp(24.2, 0.35, (0.35, 0.45, 0.55))),
+    desert=(1.5, 2.2, 0.2),
+)
+
+INSTRUMENTS: Mapping[str, Instrument] = {"sdss": SDSS, "lsst": LSST}
+
+
+def find_instrument(survey: str, magnitude_limit: float | None, depth_offset: float) -> Instrument:
+    """Return a named survey, with its limit or depths changed on request.
+
+    Parameters
+    ----------
+    survey : str
+        "sdss" or "lsst".
+    magnitude_limit : float or None
+        Faintest observed reference magnitude; None keeps the survey's own.
+    depth_offset : float
+        Added to every 5σ depth, in magnitudes.
+
+    Returns
+    -------
+    Instrument
+        The survey as it will be simulated.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, or a number is out of range.
+    """
+    if survey not in INSTRUMENTS:
+        known = ", ".join(repr(name) for name in INSTRUMENTS)
+        raise ValueError(f"`survey` is {survey!r}, which is not simulated; choose one of {known}.")
+    instrument = INSTRUMENTS[survey]
+    if not -5.0 <= depth_offset <= 5.0:
+        raise ValueError(
+            f"`depth_offset` is {depth_offset}; expected magnitudes between -5 and 5 to add to every depth."
+        )
+    limit = instrument.limit if magnitude_limit is None else magnitude_limit
+    if not 14.0 <= limit <= instrument.limit + 2.0:
+        raise ValueError(
+            f"`magnitude_limit` is {limit}; the {survey!r} simulation holds between 14 and "
+            f"{instrument.limit + 2.0:g} in the {instrument.reference} band, so give a value in that range."
+        )
+    depths = tuple(depth + depth_offset for depth in instrument.depths)
+    return replace(instrument, limit=limit, depths=depths)
