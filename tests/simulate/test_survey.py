@@ -120,9 +120,7 @@ def test_success_falls_in_the_redshift_desert(survey):
     reference = survey.true_mag[:, survey.instrument.reference_index]
     start, end, remaining = survey.instrument.desert
     inside, before = (
-        spectroscopic_success(
-            replace(survey.galaxies, z=np.full(len(survey), z)), reference, survey.instrument
-        )
+        spectroscopic_success(replace(survey.galaxies, z=np.full(len(survey), z)), reference, survey.instrument)
         for z in (0.5 * (start + end), start - 0.2)
     )
     np.testing.assert_allclose(inside / before, remaining, rtol=0.05)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.integrate import trapezoid
-from scipy.stats import kstest
+from scipy.stats import kstest, norm
 
 from gpzed.simulate import simulate_survey, true_pdf
+from gpzed.simulate.noise import detection_flux, flux_from_mag, flux_std
+from gpzed.simulate.truth import _draw_prior, _log_likelihood
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,30 @@ def test_true_redshifts_are_uniform_under_the_true_pdf(selection, missing_fracti
     pit = pdf.cdf_at(survey.z_true[rows])[trusted]
     assert kstest(pit, "uniform").pvalue > 0.01
     assert pit.var() * 12 == pytest.approx(1.0, abs=0.2)
+
+
+def test_likelihood_is_the_product_over_bands():
+    survey = simulate_survey(300, random_state=14, missing_fraction=0.3)
+    instrument = survey.instrument
+    prior = _draw_prior(1000, instrument, 22.8, "photometric", np.random.default_rng(0))
+    seen = set()
+    for row in range(12):
+        got = _log_likelihood(survey, row, prior, slice(0, 5))
+        for j in range(5):
+            mean = prior.flux[:, j]
+            std = flux_std(mean[None, :], instrument)[0]
+            expected = 0.0
+            for band, flag in enumerate(survey.flag[row]):
+                noise = norm(mean[band], std[band])
+                seen.add((int(flag), band == 2))
+                if flag == 0:
+                    expected += noise.logpdf(survey.flux[row, band]) + 0.5 * np.log(2 * np.pi)
+                elif flag == 1:
+                    expected += noise.logcdf(detection_flux(instrument, 1.0)[band])
+                elif band == instrument.reference_index:
+                    expected += noise.logsf(flux_from_mag(np.array(22.0)))
+            assert got[j] == pytest.approx(expected, rel=1e-9)
+    assert seen == {(0, False), (0, True), (1, False), (2, False), (2, True)}
 
 
 def test_density_is_normalised_and_sharper_with_more_bands():
