@@ -58,9 +58,9 @@ def coefficients(P: FloatArray, Lambda: FloatArray) -> FloatArray:
         quadratic = np.broadcast_to(-0.5 * Lambda, (m, d))
     else:
         Lambda_p = (Lambda @ P[:, :, None])[:, :, 0]
-        k, l = np.triu_indices(d)
-        scale = np.where(k == l, -0.5, -1.0)  # x_k x_l with k < l stands for two elements of x x'
-        quadratic = np.broadcast_to(scale * Lambda[:, k, l], (m, k.size))
+        row, column = np.triu_indices(d)
+        scale = np.where(row == column, -0.5, -1.0)  # x_k x_l with k < l stands for two elements of x x'
+        quadratic = np.broadcast_to(scale * Lambda[:, row, column], (m, row.size))
     constant = -0.5 * np.sum(P * Lambda_p, axis=1)
     return np.concatenate([constant[None], Lambda_p.T, quadratic.T])
 
@@ -87,9 +87,9 @@ def pull_back(grad_C: FloatArray, P: FloatArray, Lambda: FloatArray) -> tuple[Fl
         grad_Lambda = -0.5 * (G_xx - 2.0 * G_x * P + G_sum[:, None] * P**2)
     else:
         grad_P = (Lambda @ shift[:, :, None])[:, :, 0]  # Eq. C.12
-        k, l = np.triu_indices(d)
+        row, column = np.triu_indices(d)
         G_xx = np.empty((m, d, d))
-        G_xx[:, k, l] = G_xx[:, l, k] = grad_C[d + 1 :].T
+        G_xx[:, row, column] = G_xx[:, column, row] = grad_C[d + 1 :].T
         cross = G_x[:, :, None] * P[:, None, :]
         outer = G_sum[:, None, None] * P[:, :, None] * P[:, None, :]
         grad_Lambda = -0.5 * (G_xx - cross - np.swapaxes(cross, 1, 2) + outer)  # cf. Eq. C.13

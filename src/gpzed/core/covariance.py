@@ -29,7 +29,7 @@ def _expand_full(Gamma: FloatArray, d: int) -> FloatArray:
 
 
 def _fold_isotropic(Gamma: FloatArray, grad_Lambda: FloatArray) -> FloatArray:
-    return 2.0 * Gamma * grad_Lambda.sum(axis=1)  # Eq. C.17
+    return np.asarray(2.0 * Gamma * grad_Lambda.sum(axis=1))  # Eq. C.17
 
 
 def _fold_diagonal(Gamma: FloatArray, grad_Lambda: FloatArray) -> FloatArray:
@@ -42,7 +42,7 @@ def _fold_full(Gamma: FloatArray, grad_Lambda: FloatArray) -> FloatArray:
 
 def _factor_isotropic(Lambda: FloatArray) -> FloatArray:
     d = Lambda.shape[1]
-    return np.exp(0.5 * np.linalg.slogdet(Lambda)[1] / d)
+    return np.asarray(np.exp(0.5 * np.linalg.slogdet(Lambda)[1] / d))
 
 
 def _factor_diagonal(Lambda: FloatArray) -> FloatArray:
@@ -87,7 +87,7 @@ class Structure:
         return (g, *tail[self.code[1]])
 
     def n_quadratic(self, d: int) -> int:
-        """Number q of columns of the quadratic feature map that this structure needs."""
+        """Count the columns q of the quadratic feature map that this structure needs."""
         return 1 + d + (d * (d + 1) // 2 if self.is_full else d)
 
 

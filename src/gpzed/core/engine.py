@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -120,7 +121,7 @@ def single_threaded_blas() -> Iterator[None]:
 
 
 def available_threads() -> int:
-    """Number of processor cores this process may use."""
+    """Count the processor cores this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # macOS
@@ -207,7 +208,7 @@ class ThreadEngine:
             for block in self._blocks:
                 block.kept = np.empty((width + 1) * len(block.y))
         bounds = np.linspace(0, len(self._blocks), min(N_GROUPS, len(self._blocks)) + 1).astype(int)
-        self._groups = [self._blocks[i:j] for i, j in zip(bounds[:-1], bounds[1:], strict=True)]
+        self._groups = [self._blocks[i:j] for i, j in pairwise(bounds)]
 
     def sum(self, kernel: Kernel, *arguments: Any) -> Sums:
         """Add up ``kernel(block, scratch, *arguments)`` over all blocks."""
@@ -262,9 +263,7 @@ class StreamEngine:
         total: Sums | None = None
         for rows in self._chunks():
             blocks = cut(rows, block_rows(self._width))
-            for part in self._team.map(
-                lambda block: kernel(block, Scratch(self._team.buffers()), *arguments), blocks
-            ):
+            for part in self._team.map(lambda block: kernel(block, Scratch(self._team.buffers()), *arguments), blocks):
                 total = add(total, part)
         assert total is not None
         return total

@@ -89,10 +89,7 @@ def _scaled_responses(
 def forward(block: Block, scratch: Scratch, state: State) -> Sums:
     """First pass: ``Phi' B Phi``, ``Phi' B y`` and the log-determinant of B (or its weighted form)."""
     _, Psi, sqrt_B, log_beta = _scaled_responses(block, scratch, state)
-    if state.weighted_precision:
-        log_det_B = np.sum(log_beta + np.log(block.omega))
-    else:
-        log_det_B = block.omega @ log_beta
+    log_det_B = np.sum(log_beta + np.log(block.omega)) if state.weighted_precision else block.omega @ log_beta
     return Psi @ Psi.T, Psi @ (sqrt_B * block.y), np.asarray(log_det_B)
 
 
@@ -182,9 +179,7 @@ def fit_posterior(
     return state, posterior, float(log_det_B)
 
 
-def evaluate(
-    engine: Engine, parameters: Parameters, layout: Layout, weighted_precision: bool = False
-) -> Evaluation:
+def evaluate(engine: Engine, parameters: Parameters, layout: Layout, weighted_precision: bool = False) -> Evaluation:
     """Log evidence and its gradient for every parameter.
 
     Parameters

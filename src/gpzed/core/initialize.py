@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from scipy.cluster.vq import kmeans2, vq
 
-from gpzed._types import FloatArray, IntArray
+from gpzed._types import FloatArray
 from gpzed.core.engine import Team, ThreadEngine
 from gpzed.core.evidence import fit_posterior
 from gpzed.core.parameters import Layout, Parameters
@@ -51,7 +51,7 @@ def start_centres(X: FloatArray, m: int, method: InitMethod, rng: np.random.Gene
 def local_precision(X: FloatArray, P: FloatArray) -> FloatArray:
     """Precision matrices (m, d, d) of the rows nearest to each centre, shrunk towards their common value."""
     (m, d), n = P.shape, len(X)
-    label: IntArray = vq(X, P)[0]
+    label = vq(X, P)[0]
     residual = X - P[label]
     pooled = residual.T @ residual / n + 1e-3 * np.eye(d)
     scatter = np.zeros((m, d, d))
@@ -68,7 +68,6 @@ def initialize(
     rng: np.random.Generator,
     *,
     method: InitMethod = "kmeans",
-    width: float | None = None,
 ) -> Parameters:
     """Parameters to start the optimiser from.
 
@@ -88,8 +87,6 @@ def initialize(
         X, y = X[rows], y[rows]
     P = start_centres(X, layout.m, method, rng)
     Lambda = local_precision(X, P)
-    if width is not None:
-        Lambda = Lambda * (WIDTH / width) ** 2
     if layout.structure.is_global:
         Lambda = np.linalg.inv(np.linalg.inv(Lambda).mean(axis=0, keepdims=True))
     n_alpha = (layout.m if layout.relevance else 1) + layout.k

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
@@ -66,19 +67,19 @@ class Factor:
     @cached_property
     def inverse_diagonal(self) -> FloatArray:
         """Diagonal of ``S^-1``, a sum of squares: positive whatever the conditioning."""
-        return np.einsum("ij,ij->j", self.whitener, self.whitener)
+        return np.asarray(np.einsum("ij,ij->j", self.whitener, self.whitener))
 
     def solve(self, rhs: FloatArray) -> FloatArray:
         """``S^-1 rhs`` by two triangular solves."""
         scale = self.s if rhs.ndim == 1 else self.s[:, None]
         half = solve_triangular(self.L, scale * rhs, lower=True)
-        return scale * solve_triangular(self.L, half, lower=True, trans="T")
+        return np.asarray(scale * solve_triangular(self.L, half, lower=True, trans="T"))
 
 
 def triangular_product(W: FloatArray, Phi: FloatArray, out: FloatArray) -> FloatArray:
     """``W Phi`` for lower triangular W, by strips that leave out the zeros: 5/8 of the work of a full product."""
     edges = np.linspace(0, len(W), 5).astype(int)
-    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+    for start, stop in pairwise(edges):
         if stop > start:
             np.matmul(W[start:stop, :stop], Phi[:stop], out=out[start:stop])
     return out
@@ -101,7 +102,7 @@ def cholesky(S: FloatArray) -> Factor:
     while True:
         R[np.diag_indices_from(R)] = 1.0 + jitter
         try:
-            L = np.linalg.cholesky(R)
+            L = np.asarray(np.linalg.cholesky(R), dtype=np.float64)
         except np.linalg.LinAlgError:
             jitter = max(1e-14, 100.0 * jitter)
             if jitter > MAX_JITTER:

@@ -122,7 +122,7 @@ class OptimizeReport:
     n_rejected: int
 
 
-class _Stop(Exception):
+class _Stop(Exception):  # noqa: N818  not an error
     def __init__(self, status: Status) -> None:
         self.status = status
 
@@ -166,7 +166,7 @@ class _Recorder:
         return self._reject(theta)
 
     def _reject(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """A parabola around the last accepted point: the line search sees a wall and shortens its step."""
+        """Return a parabola around the last accepted point: the line search sees a wall and shortens its step."""
         assert self.anchor is not None
         origin, value = self.anchor
         step = theta - origin

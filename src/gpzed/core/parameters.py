@@ -122,7 +122,7 @@ class Layout:
         """Prior precision of every weight, (m + k,), from the free ``log_alpha``."""
         if self.relevance:
             return np.exp(log_alpha)
-        return np.exp(np.concatenate([np.full(self.m, log_alpha[0]), log_alpha[1:]]))
+        return np.asarray(np.exp(np.concatenate([np.full(self.m, log_alpha[0]), log_alpha[1:]])))
 
     def fold_alpha(self, grad: FloatArray) -> FloatArray:
         """Gradient for the free ``log_alpha`` from the one for every weight."""

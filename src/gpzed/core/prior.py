@@ -26,11 +26,11 @@ ETA_RATE = 1e-3
 
 
 def _log_det(Lambda: FloatArray) -> FloatArray:
-    return np.log(Lambda).sum(axis=1) if Lambda.ndim == 2 else np.linalg.slogdet(Lambda)[1]
+    return np.asarray(np.log(Lambda).sum(axis=1) if Lambda.ndim == 2 else np.linalg.slogdet(Lambda)[1])
 
 
 def _inverse(Lambda: FloatArray) -> FloatArray:
-    return 1.0 / Lambda if Lambda.ndim == 2 else np.linalg.inv(Lambda)
+    return np.asarray(1.0 / Lambda if Lambda.ndim == 2 else np.linalg.inv(Lambda), dtype=np.float64)
 
 
 def shape_prior(Gamma: FloatArray, layout: Layout, kappa: float) -> tuple[float, FloatArray]:
@@ -62,11 +62,12 @@ def log_prior(parameters: Parameters, layout: Layout, kappa: float) -> tuple[flo
     """
     shape_value, grad_Gamma = shape_prior(parameters.Gamma, layout, kappa)
     eta = np.exp(parameters.log_eta) if layout.heteroscedastic else np.zeros(layout.m)
-    zeros = Parameters(
-        *(np.zeros_like(getattr(parameters, name)) for name in ("P", "Gamma", "u")),
-        0.0,
-        np.zeros_like(parameters.log_alpha),
-        -ETA_RATE * eta,
+    gradient = Parameters(
+        P=np.zeros_like(parameters.P),
+        Gamma=grad_Gamma,
+        u=np.zeros_like(parameters.u),
+        b=0.0,
+        log_alpha=np.zeros_like(parameters.log_alpha),
+        log_eta=-ETA_RATE * eta,
     )
-    gradient = Parameters(zeros.P, grad_Gamma, zeros.u, 0.0, zeros.log_alpha, zeros.log_eta)
     return shape_value - ETA_RATE * float(eta.sum()), gradient

@@ -12,7 +12,6 @@ from typing import Protocol
 
 import numpy as np
 
-from gpzed._types import FloatArray
 from gpzed.core.engine import Engine, Rows, StreamEngine, ThreadEngine
 from gpzed.model.whitening import Moments, Whitening
 
@@ -54,9 +53,7 @@ class TrainingData(Protocol):
         """About `size` training rows at random."""
         ...
 
-    def engine(
-        self, map_: Standardisation, width: int, n_threads: int | None, n_rows: int | None = None
-    ) -> Engine:
+    def engine(self, map_: Standardisation, width: int, n_threads: int | None, n_rows: int | None = None) -> Engine:
         """Engine over the training rows, or over a fixed random subset of `n_rows` of them."""
         ...
 
@@ -108,14 +105,10 @@ class ArrayData:
         """See `TrainingData`."""
         return _take(self.train, rng.permutation(self.n)[:size])
 
-    def engine(
-        self, map_: Standardisation, width: int, n_threads: int | None, n_rows: int | None = None
-    ) -> Engine:
+    def engine(self, map_: Standardisation, width: int, n_threads: int | None, n_rows: int | None = None) -> Engine:
         """See `TrainingData`."""
         X, y, omega = self.train
-        return ThreadEngine(
-            *map_.rows((X[:n_rows], y[:n_rows], omega[:n_rows])), width=width, n_threads=n_threads
-        )
+        return ThreadEngine(*map_.rows((X[:n_rows], y[:n_rows], omega[:n_rows])), width=width, n_threads=n_threads)
 
     def validation(self, map_: Standardisation, width: int, n_threads: int | None) -> Engine | None:
         """See `TrainingData`."""
@@ -167,9 +160,7 @@ class StreamData:
             part = Moments.of(y[:, None], omega)
             target = part if target is None else target + part
         if total is None or target is None:
-            raise ValueError(
-                "the source of training rows is empty; expected at least two chunks' worth of rows."
-            )
+            raise ValueError("the source of training rows is empty; expected at least two chunks' worth of rows.")
         self._moments, self._target = total, target
         self.valid = valid
         if self.is_split:
@@ -196,9 +187,7 @@ class StreamData:
         X, y, omega = (np.concatenate(parts) for parts in zip(*picked, strict=True))
         return X, y, omega
 
-    def engine(
-        self, map_: Standardisation, width: int, n_threads: int | None, n_rows: int | None = None
-    ) -> Engine:
+    def engine(self, map_: Standardisation, width: int, n_threads: int | None, n_rows: int | None = None) -> Engine:
         """See `TrainingData`."""
         if n_rows is not None and n_rows < self.n:
             rows = self.sample(n_rows, np.random.default_rng(self.seed))
@@ -213,9 +202,7 @@ class StreamData:
 
     def everything(self, map_: Standardisation, width: int, n_threads: int | None) -> Engine:
         """See `TrainingData`."""
-        source = (
-            _Mapped(lambda: iter(self.source), map_) if self.is_split else _Mapped(self._train_rows, map_)
-        )
+        source = _Mapped(lambda: iter(self.source), map_) if self.is_split else _Mapped(self._train_rows, map_)
         return StreamEngine(source, width=width, n_threads=n_threads)
 
 

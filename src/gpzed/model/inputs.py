@@ -25,10 +25,10 @@ class _NamedMatrix:
         self.columns = np.array(table.colnames, dtype=object)
         columns = []
         for name in table.colnames:
-            values = table[name]
+            values: Any = table[name]
             values = getattr(values, "value", values)
-            if hasattr(values, "filled") and np.ma.isMaskedArray(values):
-                values = values.astype(np.float64).filled(np.nan)
+            if np.ma.isMaskedArray(values):
+                values = np.ma.filled(values.astype(np.float64), np.nan)
             columns.append(np.asarray(values, dtype=np.float64))
         self._matrix = np.stack(columns, axis=1) if columns else np.empty((len(table), 0))
         self.shape = self._matrix.shape
@@ -36,7 +36,7 @@ class _NamedMatrix:
     def __len__(self) -> int:
         return int(self.shape[0])
 
-    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> FloatArray:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> FloatArray:
         return self._matrix if dtype is None else self._matrix.astype(dtype)
 
 
@@ -54,9 +54,7 @@ def check_weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
     if omega.ndim == 0:
         omega = np.full(n, float(omega))
     if omega.shape != (n,):
-        raise ValueError(
-            f"`sample_weight` has shape {omega.shape}; expected ({n},), one weight per row of X."
-        )
+        raise ValueError(f"`sample_weight` has shape {omega.shape}; expected ({n},), one weight per row of X.")
     bad = ~np.isfinite(omega) | (omega < 0.0)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
@@ -65,9 +63,7 @@ def check_weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
             f"({omega[row]}); expected weights >= 0. Set the weight of rows to be left out to 0."
         )
     if not omega.any():
-        raise ValueError(
-            "`sample_weight` is zero for all rows; expected at least two rows with a positive weight."
-        )
+        raise ValueError("`sample_weight` is zero for all rows; expected at least two rows with a positive weight.")
     return omega
 
 

@@ -70,5 +70,5 @@ def _check_range(options: dict[str, Any], name: str, low: float, high: float) ->
     value = options.get(name, low)
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"`{name}` is {value!r}; expected a number from {low:g} to {high:g}.")
-    if not low <= value <= high:
+    if not low <= float(value) <= high:
         raise ValueError(f"`{name}` is {value}; expected a number from {low:g} to {high:g}.")

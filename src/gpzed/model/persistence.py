@@ -56,13 +56,9 @@ def member_to_parts(member: Member) -> tuple[dict[str, Any], dict[str, AnyArray]
     if member.report is not None:
         report = asdict(member.report)
         history = report.pop("history")
-        header["report"] = {
-            k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in report.items()
-        }
+        header["report"] = {k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in report.items()}
         names = [field.name for field in fields(Iteration)]
-        arrays["history"] = np.array([[entry[k] for k in names] for entry in history], float).reshape(
-            -1, len(names)
-        )
+        arrays["history"] = np.array([[entry[k] for k in names] for entry in history], float).reshape(-1, len(names))
     return header, arrays
 
 
@@ -79,13 +75,11 @@ def member_from_parts(header: dict[str, Any], arrays: dict[str, AnyArray]) -> Me
     parameters = Parameters(
         arrays["P"], arrays["Gamma"], arrays["u"], header["b"], arrays["log_alpha"], arrays["log_eta"]
     )
-    posterior = Posterior(
-        arrays["w_mean"], Factor(arrays["L"], arrays["s"], header["jitter"], header["rcond"])
-    )
+    posterior = Posterior(arrays["w_mean"], Factor(arrays["L"], arrays["s"], header["jitter"], header["rcond"]))
     whitening = Whitening(arrays["whitening_mean"], arrays["whitening_matrix"])
     report = None
     if "report" in header:
-        stored = {k: np.nan if v is None else v for k, v in header["report"].items()}
+        stored: dict[str, Any] = {k: np.nan if v is None else v for k, v in header["report"].items()}
         stored |= {"n_rows": tuple(stored["n_rows"]), "stage": tuple(stored["stage"])}
         steps = tuple(Iteration(int(row[0]), int(row[1]), *map(float, row[2:])) for row in arrays["history"])
         report = TrainingReport(history=steps, **stored)

@@ -116,6 +116,8 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         How training went (of the first member; ``reports_`` has all).
     n_basis_ : int
         Number of basis functions used.
+    n_iter_ : int
+        Iterations of the member that took most.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Names of the features, if X had any.
@@ -224,8 +226,9 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             Itself.
         """
         check_options(self)
-        X, y = validate_data(self, as_table(X), y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        rows = drop_weightless((X, np.asarray(y, dtype=np.float64), check_weights(sample_weight, len(y))))
+        checked: Any = validate_data(self, as_table(X), y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        X, y = checked
+        rows = drop_weightless((X, np.asarray(y, dtype=np.float64), check_weights(sample_weight, len(X))))
         if len(rows[1]) < 2:
             raise ValueError("only 1 sample has a positive `sample_weight`; expected at least 2 to train on.")
         if self.weighting == "likelihood":
@@ -271,14 +274,11 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         def member_data(rng: np.random.Generator) -> TrainingData:
             return StreamData(chunks, self.validation_fraction, valid, int(rng.integers(2**31)))
 
-        n = sum(len(y) for _, y, _ in chunks)
-        return self._fit(member_data, n, None)
+        return self._fit(member_data, sum(len(y) for _, y, _ in chunks), None)
 
-    def _check_validation(self, validation_data: Validation) -> Rows:
+    def _check_validation(self, validation_data: Any) -> Rows:
         if len(validation_data) not in (2, 3):
-            raise ValueError(
-                f"`validation_data` has {len(validation_data)} parts; expected (X, y) or (X, y, weight)."
-            )
+            raise ValueError(f"`validation_data` has {len(validation_data)} parts; expected (X, y) or (X, y, weight).")
         X, y = validate_data(
             self,
             as_table(validation_data[0]),
@@ -316,9 +316,7 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             ),
         )
 
-    def _fit(
-        self, member_data: Callable[[np.random.Generator], TrainingData], n: int, rows: Rows | None
-    ) -> Self:
+    def _fit(self, member_data: Callable[[np.random.Generator], TrainingData], n: int, rows: Rows | None) -> Self:
         options = self._training_options(n, self.n_features_in_)
         generators = np.random.default_rng(self.random_state).spawn(self.n_members)
         n_threads = self.n_threads or available_threads()
@@ -345,6 +343,7 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             if path is not None and os.path.exists(path):
                 os.unlink(path)
         self.n_basis_ = options.n_basis
+        self.n_iter_ = max(1, *(len(report.history) for report in self.reports_))
         self._warn_if_unfinished()
         return self
 
@@ -400,11 +399,9 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """How training of the first member went."""
         return self.reports_[0]
 
-    def _check_X(self, X: Any) -> FloatArray:
+    def _check_inputs(self, X: Any) -> FloatArray:
         check_is_fitted(self, "members_")
-        return np.asarray(
-            validate_data(self, as_table(X), dtype=np.float64, reset=False, ensure_min_samples=0)
-        )
+        return np.asarray(validate_data(self, as_table(X), dtype=np.float64, reset=False, ensure_min_samples=0))
 
     def predict_distribution(self, X: Any) -> Prediction:
         """Predict the full distribution.
@@ -418,7 +415,7 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Prediction
             A Gaussian per object, or a mixture of as many as there are members.
         """
-        X = self._check_X(X)
+        X = self._check_inputs(X)
         team = Team(self.n_threads)
         parts = [Prediction.gaussian(*member.predict(X, team)) for member in self.members_]
         return parts[0] if len(parts) == 1 else Prediction.mixture(parts)
@@ -440,9 +437,7 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         prediction = self.predict_distribution(X)
         return (prediction.mean, prediction.std) if return_std else prediction.mean
 
-    def sample_y(
-        self, X: Any, n_samples: int = 1, random_state: int | np.random.Generator | None = 0
-    ) -> FloatArray:
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: int | np.random.Generator | None = 0) -> FloatArray:
         """Draw functions from the posterior (without observation noise) and give their values at X.
 
         Parameters
@@ -456,7 +451,7 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         -------
         ndarray of shape (n_samples_X, n_samples)
         """
-        X = self._check_X(X)
+        X = self._check_inputs(X)
         rng = np.random.default_rng(random_state)
         chosen = rng.integers(len(self.members_), size=n_samples)
         result = np.empty((len(X), n_samples))
@@ -482,7 +477,7 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _header(self) -> dict[str, Any]:
         names = getattr(self, "feature_names_in_", None)
-        parameters = {k: v for k, v in self.get_params().items() if k not in ("callback", "checkpoint")}
+        parameters: dict[str, Any] = {k: v for k, v in self.get_params().items() if k not in ("callback", "checkpoint")}
         if not isinstance(parameters["random_state"], int | None):
             parameters["random_state"] = None
         return {

@@ -223,9 +223,7 @@ def _run_stage(
         budget,
         max_iter=max(budget.max_iter - iterations, 1),
         max_time=None if budget.max_time is None else max(budget.max_time - seconds, 0.0),
-        max_evaluations=None
-        if budget.max_evaluations is None
-        else max(budget.max_evaluations - evaluations, 1),
+        max_evaluations=None if budget.max_evaluations is None else max(budget.max_evaluations - evaluations, 1),
         patience=budget.patience if is_last else max(5, budget.patience // 4),
         min_gain=budget.min_gain if is_last else 10 * budget.min_gain,
     )
