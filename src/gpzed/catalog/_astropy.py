@@ -27,9 +27,7 @@ def from_astropy(table: Any, path: Path, format_name: str) -> tuple[Catalog, dic
             units[name] = str(column.unit)
     metadata = {k: v for k, v in table.meta.items() if isinstance(v, str | int | float | bool | list | dict)}
     provenance = Provenance(str(path), format_name)
-    return Catalog(
-        columns, units=units, metadata=metadata, provenance=provenance, n_rows=len(table)
-    ), unsupported
+    return Catalog(columns, units=units, metadata=metadata, provenance=provenance, n_rows=len(table)), unsupported
 
 
 class WholeReader:

@@ -99,9 +99,7 @@ def reading(path: Path, format_name: str, what: str = "") -> Iterator[None]:
     except MemoryError:
         raise
     except PermissionError as error:
-        raise CatalogError(
-            f"'{path}' cannot be read: {error.strerror}; check the file's permissions"
-        ) from error
+        raise CatalogError(f"'{path}' cannot be read: {error.strerror}; check the file's permissions") from error
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise CatalogError(

@@ -86,7 +86,7 @@ def read_head(path: Path) -> CsvHead:
         rest: Iterator[str] = stream
         if not names or all(_is_number(name) for name in names):
             header = _fields(comments[-1].lstrip("# \t"), delimiter) if comments else []
-            if len(header) < 1 or (names and len(header) != len(names)) or (not names and not header[0]):
+            if not names or len(header) != len(names):
                 raise CatalogError(
                     f"'{path}' has no header line: its first line is {line.strip()[:80]!r}; "
                     "the first line that is no comment must name the columns"
@@ -133,16 +133,16 @@ def _delimiter(line: str) -> str:
 
 def _fields(line: str, delimiter: str) -> list[str]:
     return (
-        [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])] if line.strip() else []
+        [name.strip() for name in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])]
+        if line.strip()
+        else []
     )
 
 
 def _check_names(names: Sequence[str], path: Path) -> None:
     for i, name in enumerate(names):
         if not name:
-            raise CatalogError(
-                f"'{path}': column {i + 1} of {len(names)} has no name; complete the header line"
-            )
+            raise CatalogError(f"'{path}': column {i + 1} of {len(names)} has no name; complete the header line")
         if name in names[:i]:
             raise CatalogError(f"'{path}': column {name!r} appears twice in the header; rename one")
 
@@ -170,13 +170,9 @@ def guess_type(values: Sequence[str]) -> str:
     return "float64" if all(_is_number(v) for v in present) else "str"
 
 
-def head_lines(
-    names: Sequence[str], dtypes: Mapping[str, str], units: Mapping[str, str], metadata: str | None
-) -> str:
+def head_lines(names: Sequence[str], dtypes: Mapping[str, str], units: Mapping[str, str], metadata: str | None) -> str:
     """Return the lines gpzed writes before the data."""
-    columns = {
-        name: {"dtype": dtypes[name], **({"unit": units[name]} if name in units else {})} for name in names
-    }
+    columns = {name: {"dtype": dtypes[name], **({"unit": units[name]} if name in units else {})} for name in names}
     text = METADATA_MARK + metadata + "\n" if metadata else ""
     text += COLUMNS_MARK + json.dumps(columns) + "\n"
     return text + ",".join('"' + name.replace('"', '""') + '"' for name in names) + "\n"

@@ -73,11 +73,11 @@ class _Field:
             return codes == ord("T"), codes == 0
         if raw.dtype.kind == "S":
             mask = (
-                raw.view(np.uint8).reshape(len(raw), -1)[:, 0] == 0
+                raw.view(np.uint8).reshape(len(raw), raw.dtype.itemsize)[:, 0] == 0
                 if self.marked_null_text and raw.ndim == 1
                 else None
             )
-            return np.char.rstrip(np.char.decode(raw, "utf-8")), mask
+            return np.char.rstrip(np.char.decode(raw, "utf-8"), " "), mask
         values = raw.astype(raw.dtype.newbyteorder("="))
         mask = None
         if self.null is not None and values.dtype.kind in "iu":
@@ -129,17 +129,14 @@ class FitsReader:
             kind = "tile-compressed" if table else type(hdu).__name__
             seen.append(f"{i}: {hdu.name or 'unnamed'} ({kind})")
         raise CatalogError(
-            f"'{self.path}' has no binary table; it has HDUs {', '.join(seen)}; give a file with a "
-            "BINTABLE extension"
+            f"'{self.path}' has no binary table; it has HDUs {', '.join(seen)}; give a file with a BINTABLE extension"
         )
 
     def _describe(self, hdu: Any) -> None:
         header, columns = hdu.header, hdu.columns
         self._offset: int = hdu.fileinfo()["datLoc"]
         self._dtype = np.dtype(columns.dtype.newbyteorder(">"))
-        stored = (
-            load_metadata(header[METADATA_KEY[:8].upper()]) if METADATA_KEY[:8].upper() in header else None
-        )
+        stored = load_metadata(header[METADATA_KEY[:8].upper()]) if METADATA_KEY[:8].upper() in header else None
         self._fields: dict[str, _Field] = {}
         units, unsupported, dtypes = {}, {}, {}
         for i, column in enumerate(columns, start=1):
@@ -242,12 +239,7 @@ def _header_metadata(header: Any) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for card in header.cards:
         key = card.keyword
-        if (
-            not key
-            or key in _STRUCTURE
-            or (key[:5] in _COLUMN_CARDS and key[5:].isdigit())
-            or key[:4] == "TDIM"
-        ):
+        if not key or key in _STRUCTURE or (key[:5] in _COLUMN_CARDS and key[5:].isdigit()) or key[:4] == "TDIM":
             continue
         if isinstance(card.value, str | int | float | bool):
             kept[key] = card.value

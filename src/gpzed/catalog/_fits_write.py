@@ -44,9 +44,7 @@ class _Column:
         self.null: int | None = None
         if self.kind == "U":
             if self.shape:
-                raise CatalogError(
-                    f"column {name!r} holds several texts per row, which FITS cannot; leave it out"
-                )
+                raise CatalogError(f"column {name!r} holds several texts per row, which FITS cannot; leave it out")
             self.raw = np.dtype(f"S{_width(values)}")
             return
         self.code = _CODES[f"{self.kind}{size}"]
@@ -56,13 +54,9 @@ class _Column:
         if self.kind in "iu":
             # the end of the range that catalogues use least: the lowest signed, the highest unsigned number
             low = self.kind == "i"
-            self.null = {(1, True): 0, (1, False): 255}.get(
-                (size, low), (1 if shifted else -1) * 2 ** (8 * size - 1)
-            )
+            self.null = {(1, True): 0, (1, False): 255}.get((size, low), (1 if shifted else -1) * 2 ** (8 * size - 1))
             self.null -= 1 if shifted and size > 1 else 0
-        raw_kind = {"b": "u", "i": "u" if size == 1 else "i", "u": "u" if size == 1 else "i"}.get(
-            self.kind, self.kind
-        )
+        raw_kind = {"b": "u", "i": "u" if size == 1 else "i", "u": "u" if size == 1 else "i"}.get(self.kind, self.kind)
         self.raw = np.dtype(f">{raw_kind}{size}")
 
     def encode(self, values: AnyArray, mask: BoolArray | None) -> AnyArray:
@@ -129,15 +123,11 @@ class FitsSink:
         self._fits = require("astropy.io.fits", "writing FITS", "fits")
         for name in first.names:
             if not name.isascii() or not name.isprintable() or len(name) > 68:
-                raise CatalogError(
-                    f"column name {name!r} cannot be stored in FITS; use at most 68 ASCII characters"
-                )
+                raise CatalogError(f"column name {name!r} cannot be stored in FITS; use at most 68 ASCII characters")
         self._path = path
         self._columns = [_Column(name, first[name], first.units.get(name)) for name in first.names]
         units = {k: v for k, v in first.units.items() if not v.isascii()}
-        stored = json.dumps(
-            {"metadata": json.loads(dump_metadata(metadata)), "units": units}, separators=(",", ":")
-        )
+        stored = json.dumps({"metadata": json.loads(dump_metadata(metadata)), "units": units}, separators=(",", ":"))
         # quotes and ampersands have a meaning of their own in long FITS texts
         self._metadata = stored.replace("'", "\\u0027").replace("&", "\\u0026")
         self._n_rows = 0
@@ -160,9 +150,7 @@ class FitsSink:
 
     def _header(self) -> bytes:
         primary = self._fits.PrimaryHDU().header.tostring().encode("ascii")
-        table = self._fits.BinTableHDU.from_columns(
-            [c.fits_column(self._fits) for c in self._columns], nrows=0
-        )
+        table = self._fits.BinTableHDU.from_columns([c.fits_column(self._fits) for c in self._columns], nrows=0)
         table.header["NAXIS2"] = self._n_rows
         table.header["EXTNAME"] = "CATALOG"
         table.header[METADATA_KEY[:8].upper()] = self._metadata

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +72,7 @@ class Hdf5Reader:
         if len(found) == 1:
             return found[0]
         if not found:
-            raise CatalogError(
-                f"'{self.path}' holds no datasets; give an HDF5 file with one dataset per column"
-            )
+            raise CatalogError(f"'{self.path}' holds no datasets; give an HDF5 file with one dataset per column")
         raise CatalogError(
             f"'{self.path}' holds {len(found)} tables: {', '.join(repr(k) for k in found)}; choose one "
             "with `hdf5_group=`"
@@ -111,9 +109,7 @@ class Hdf5Reader:
                 units[name] = _text(unit)
         metadata = self._metadata(file)
         n_rows = next(iter(lengths.values()), 0)
-        return CatalogInfo(
-            str(self.path), "hdf5", tuple(dtypes), dtypes, units, n_rows, metadata, unsupported
-        )
+        return CatalogInfo(str(self.path), "hdf5", tuple(dtypes), dtypes, units, n_rows, metadata, unsupported)
 
     def _metadata(self, file: Any) -> dict[str, Any]:
         stored = dict(file.attrs)
@@ -121,9 +117,7 @@ class Hdf5Reader:
         stored.update(node.attrs)
         if METADATA_KEY in stored:
             return load_metadata(_text(stored[METADATA_KEY]))
-        plain = {
-            k: v.decode() if isinstance(v, bytes) else v for k, v in stored.items() if k != "gpzed_columns"
-        }
+        plain = {k: v.decode() if isinstance(v, bytes) else v for k, v in stored.items() if k != "gpzed_columns"}
         return {k: v.item() if isinstance(v, np.generic) else v for k, v in plain.items() if np.ndim(v) == 0}
 
     def chunks(self, names: tuple[str, ...], chunk_rows: int, start_row: int) -> Iterator[Catalog]:
@@ -161,6 +155,81 @@ def _text(value: Any) -> str:
     return value.decode("utf-8") if isinstance(value, bytes) else str(value)
 
 
+class _GuardedFile:
+    """A file for HDF5 to write to that never fails in its hands.
+
+    The HDF5 library crashes the process when it cannot flush what it holds, as on a full disk. So an error is
+    kept here, what follows is dropped, and the sink asks for the error afterwards.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._stream = path.open("r+b", buffering=0)
+        self._error: OSError | None = None
+        self._given_up = False
+
+    def check(self) -> None:
+        """Raise the first error that writing met."""
+        if self._error is not None:
+            raise self._error
+
+    def give_up(self) -> None:
+        """Drop whatever is still to be written."""
+        self._given_up = True
+
+    def _try(self, action: Callable[[], Any]) -> None:
+        if self._given_up or self._error is not None:
+            return
+        try:
+            action()
+        except OSError as error:
+            self._error = error
+
+    def write(self, data: Any) -> int:
+        """Write all of `data`, or pretend to."""
+        view = memoryview(data).cast("B")
+
+        def write_all() -> None:
+            done = 0
+            while done < len(view):
+                done += self._stream.write(view[done:]) or 0
+
+        self._try(write_all)
+        return len(view)
+
+    def read(self, size: int = -1) -> bytes:
+        """Return bytes; h5py knows a file by this method and then uses `readinto`."""
+        return self._stream.read(size) or b""
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill `buffer`, with zeros past the end."""
+        view = memoryview(buffer).cast("B")
+        n_read = self._stream.readinto(view) or 0
+        view[n_read:] = bytes(len(view) - n_read)
+        return len(view)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Move to a position."""
+        return self._stream.seek(offset, whence)
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._stream.tell()
+
+    def truncate(self, size: int | None = None) -> int:
+        """Cut or extend the file."""
+        self._try(lambda: self._stream.truncate(size))
+        return size or 0
+
+    def flush(self) -> None:
+        """Do nothing: writes are not buffered here."""
+
+    def close(self) -> None:
+        """Close the file."""
+        self._try(self._stream.close)
+        with contextlib.suppress(OSError):
+            self._stream.close()
+
+
 class Hdf5Sink:
     """Write an HDF5 group of resizable datasets, one per column.
 
@@ -183,7 +252,8 @@ class Hdf5Sink:
         for name in first.names:
             if "/" in name or name in (".", ""):
                 raise CatalogError(f"column name {name!r} cannot be stored in HDF5; rename it without '/'")
-        self._file = self._h5py.File(path, "w", libver=("earliest", "v110"))
+        self._guard = _GuardedFile(path)
+        self._file = self._h5py.File(self._guard, "w", libver=("earliest", "v110"))
         self._group = self._file.require_group(group or "photometry")
         self._n_rows = 0
         self._compression = compression
@@ -230,6 +300,7 @@ class Hdf5Sink:
             item[self._n_rows : stop] = values.astype(object) if values.dtype.kind == "U" else values
             self._write_mask(name, chunk.mask(name) if chunk.has_mask(name) else None, values.shape[1:], stop)
         self._n_rows = stop
+        self._guard.check()
 
     def _write_mask(self, name: str, mask: BoolArray | None, shape: tuple[int, ...], stop: int) -> None:
         path = f"{MASK_GROUP}/{name}"
@@ -253,8 +324,12 @@ class Hdf5Sink:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+        self._guard.close()
+        self._guard.check()
 
     def abort(self) -> None:
         """Close, whatever state the file is in."""
+        self._guard.give_up()
         with contextlib.suppress(Exception):
             self._file.close()
+        self._guard.close()

@@ -40,9 +40,7 @@ class ParquetReader:
         schema: Any = None
         for file in self._files:
             with reading(file, "Parquet"), self._open(file) as opened:
-                self._group_rows.append(
-                    [opened.metadata.row_group(g).num_rows for g in range(opened.num_row_groups)]
-                )
+                self._group_rows.append([opened.metadata.row_group(g).num_rows for g in range(opened.num_row_groups)])
                 schema = self._merge(schema, opened.schema_arrow, file)
         self._schema = schema
         self.info = self._describe()
@@ -82,9 +80,7 @@ class ParquetReader:
         else:
             metadata = {k: v.decode("utf-8", "replace") for k, v in stored.items() if k not in _PRIVATE_KEYS}
         n_rows = sum(sum(groups) for groups in self._group_rows)
-        return CatalogInfo(
-            str(self.path), "parquet", tuple(dtypes), dtypes, units, n_rows, metadata, unsupported
-        )
+        return CatalogInfo(str(self.path), "parquet", tuple(dtypes), dtypes, units, n_rows, metadata, unsupported)
 
     def chunks(self, names: tuple[str, ...], chunk_rows: int, start_row: int) -> Iterator[Catalog]:
         """Yield tables of exactly `chunk_rows` rows, whatever the row groups, from `start_row` on."""
@@ -116,9 +112,7 @@ class ParquetReader:
                         skip -= n_rows
                         continue
                     with reading(file, "Parquet", f", row group {g} of {len(groups)} ({n_rows} rows)"):
-                        for batch in opened.iter_batches(
-                            min(chunk_rows, 1 << 18), row_groups=[g], columns=list(names)
-                        ):
+                        for batch in opened.iter_batches(min(chunk_rows, 1 << 18), row_groups=[g], columns=list(names)):
                             if skip >= batch.num_rows:
                                 skip -= batch.num_rows
                                 continue
@@ -151,9 +145,7 @@ def _parquet_files(path: Path) -> list[Path]:
         if file.suffix in _SUFFIXES and not any(part[0] in "._" for part in file.relative_to(path).parts)
     )
     if not files:
-        raise CatalogError(
-            f"folder '{path}' holds no {' or '.join(_SUFFIXES)} files; give a folder of Parquet files"
-        )
+        raise CatalogError(f"folder '{path}' holds no {' or '.join(_SUFFIXES)} files; give a folder of Parquet files")
     return files
 
 
@@ -203,9 +195,7 @@ def _list_to_numpy(pa: Any, column: Any) -> tuple[AnyArray, BoolArray | None]:
     n_rows = len(column)
     if column.null_count:
         # a null list has no values of its own: spell it out so that flattening keeps the rows aligned
-        spelled = pa.array(
-            [[None] * size if row is None else row for row in column.to_pylist()], type=column.type
-        )
+        spelled = pa.array([[None] * size if row is None else row for row in column.to_pylist()], type=column.type)
         column = pa.chunked_array([spelled])
     flat = pa.chunked_array([chunk.flatten() for chunk in column.chunks], type=column.type.value_type)
     values, mask = _to_numpy(pa, flat)
@@ -220,13 +210,11 @@ class ParquetSink:
     Parquet keeps everything a `Catalog` holds: dtypes, masks (as nulls), units (field metadata ``unit``),
     metadata (schema metadata; the whole of it as JSON under ``gpzed_metadata``). Floats are stored
     BYTE_STREAM_SPLIT, integers DELTA_BINARY_PACKED, without dictionaries: several times faster than the
-    defaults and smaller. 16-bit floats need pyarrow 15 or later; columns of more than two dimensions cannot
-    be stored.
+    defaults and smaller. Time stamps in seconds become milliseconds; columns of more than two dimensions
+    cannot be stored.
     """
 
-    def __init__(
-        self, path: Path, first: Catalog, metadata: Mapping[str, Any], compression: str = "zstd"
-    ) -> None:
+    def __init__(self, path: Path, first: Catalog, metadata: Mapping[str, Any], compression: str = "zstd") -> None:
         self._pa = require("pyarrow", "writing Parquet", "parquet")
         pq = require("pyarrow.parquet", "writing Parquet", "parquet")
         fields = []
@@ -265,9 +253,7 @@ class ParquetSink:
             )
             for item in self._schema
         ]
-        self._writer.write_table(
-            self._pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=1 << 20
-        )
+        self._writer.write_table(self._pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=1 << 20)
 
     def close(self) -> None:
         """Write the footer and close."""

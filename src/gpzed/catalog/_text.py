@@ -52,16 +52,12 @@ class CsvReader:
         while True:
             with reading(self.path, "CSV"):
                 try:
-                    n_rows = sum(
-                        len(part) for part in self._source.parts(types, self._head.names, threads=False)
-                    )
+                    n_rows = sum(len(part) for part in self._source.parts(types, self._head.names, threads=False))
                     break
                 except _TypeMismatchError as mismatch:
                     self._widen(types, mismatch)
         head = self._head
-        return CatalogInfo(
-            str(self.path), "csv", head.names, types, dict(head.units), n_rows, dict(head.metadata)
-        )
+        return CatalogInfo(str(self.path), "csv", head.names, types, dict(head.units), n_rows, dict(head.metadata))
 
     def _widen(self, types: dict[str, str], mismatch: _TypeMismatchError) -> None:
         wider = NEXT_TYPE.get(types[mismatch.column])
@@ -93,9 +89,7 @@ class CsvReader:
             yield self._finish(Catalog.concatenate(pending) if pending else Catalog(empty), offset)
 
     def _finish(self, table: Catalog, offset: int) -> Catalog:
-        columns = {
-            name: table[name].astype(_final(self.info.dtypes[name], table[name])) for name in table.names
-        }
+        columns = {name: table[name].astype(_final(self.info.dtypes[name], table[name])) for name in table.names}
         return Catalog(
             columns,
             masks={name: table.mask(name) for name in table.names if table.has_mask(name)},
@@ -157,9 +151,7 @@ class _ArrowCsv:
             name: self._pa.string() if dtype.kind == "U" else self._pa.from_numpy_dtype(dtype)
             for name, dtype in ((name, _storage(types[name])) for name in names)
         }
-        source = self._pa.input_stream(
-            str(self._path), compression="detect" if self._path.suffix == ".gz" else None
-        )
+        source = self._pa.input_stream(str(self._path), compression="detect" if self._path.suffix == ".gz" else None)
         with source:
             try:
                 reader = self._csv.open_csv(
@@ -272,8 +264,7 @@ class CsvSink:
         for name in first.names:
             if first[name].ndim > 1:
                 raise CatalogError(
-                    f"column {name!r} has shape {first[name].shape}, which CSV cannot hold; split or "
-                    "leave it out"
+                    f"column {name!r} has shape {first[name].shape}, which CSV cannot hold; split or leave it out"
                 )
             if name != name.strip() or not name.isprintable():
                 raise CatalogError(f"column name {name!r} cannot be stored in CSV; remove blanks at its ends")

@@ -119,9 +119,7 @@ CONVENTIONS: tuple[Convention, ...] = (
     _mag("sdss_cmodel", "SDSS composite-model magnitudes", "cModelMag_{band}", "cModelMagErr_{band}"),
     _mag("sdss_psf", "SDSS PSF magnitudes", "psfMag_{band}", "psfMagErr_{band}"),
     _mag("sdss_petro", "SDSS Petrosian magnitudes", "petroMag_{band}", "petroMagErr_{band}"),
-    _mag(
-        "sdss_short", "SDSS u, g, r, i, z columns", "{band}", "err_{band}", "{band}_err", only=tuple("ugriz")
-    ),
+    _mag("sdss_short", "SDSS u, g, r, i, z columns", "{band}", "err_{band}", "{band}_err", only=tuple("ugriz")),
     _rubin("cmodel", "cModel"),
     _rubin("psf", "psf"),
     _rubin("kron", "kron"),

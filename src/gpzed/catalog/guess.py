@@ -96,9 +96,7 @@ def guess_schema(
     return PhotometrySchema.from_dict({**schema.to_dict(), **roles})
 
 
-def _choose(
-    names: list[str], bands: Sequence[str] | None, convention: str | None
-) -> tuple[Convention, dict[str, str]]:
+def _choose(names: list[str], bands: Sequence[str] | None, convention: str | None) -> tuple[Convention, dict[str, str]]:
     """Return the convention that fits most bands, with the value column of every band."""
     known = {item.name: item for item in CONVENTIONS}
     if convention is not None and convention not in known:
@@ -116,9 +114,7 @@ def _choose(
     most = max(len(found) for _, found in fits)
     best = [(item, found) for item, found in fits if len(found) == most]
     if len(best) > 1:
-        listed = "; ".join(
-            f"{item.name!r} ({item.title}: {', '.join(found.values())})" for item, found in best
-        )
+        listed = "; ".join(f"{item.name!r} ({item.title}: {', '.join(found.values())})" for item, found in best)
         raise SchemaError(
             f"{len(best)} conventions fit equally well, each with {most} bands: {listed}; "
             f"choose one with `convention={best[0][0].name!r}` or give templates with `mag=` and `err=`"
@@ -171,9 +167,7 @@ def _photometry(
     for band, column in found.items():
         token = column[before : len(column) - after]
         templates = (err,) if err else chosen.errors
-        expected = [
-            template.replace("{band}", token).replace("{BAND}", token.upper()) for template in templates
-        ]
+        expected = [template.replace("{band}", token).replace("{BAND}", token.upper()) for template in templates]
         fitting = [lower[name.lower()] for name in expected if name.lower() in lower]
         errors[band] = fitting[0] if fitting else find_column(expected[0], names, f"error of band {band!r}")
         wanted = (flag or chosen.flag or "").replace("{band}", token).replace("{BAND}", token.upper())

@@ -69,8 +69,7 @@ def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
         return "parquet"
     listed = "; ".join(f"{known}: {' '.join(suffixes)}" for known, suffixes in FORMATS.items())
     raise CatalogError(
-        f"'{path}': the suffix does not tell the format; valid suffixes are {listed}; or name it with "
-        "`format=`"
+        f"'{path}': the suffix does not tell the format; valid suffixes are {listed}; or name it with `format=`"
     )
 
 
@@ -85,9 +84,7 @@ def _open_reader(path: str | os.PathLike[str], format: str | None, hdf5_group: s
     if file.is_file() and file.stat().st_size == 0:
         raise CatalogError(f"'{file}' is empty (0 bytes); expected a {chosen} file: fetch or write it again")
     if file.is_dir() and chosen != "parquet":
-        raise CatalogError(
-            f"'{file}' is a folder; only a folder of Parquet files can be read, not of {chosen}"
-        )
+        raise CatalogError(f"'{file}' is a folder; only a folder of Parquet files can be read, not of {chosen}")
     if chosen == "hdf5":
         return Hdf5Reader(file, hdf5_group)
     if hdf5_group is not None:
@@ -239,9 +236,7 @@ class CatalogWriter:
     def write(self, chunk: Catalog) -> None:
         """Append the rows of a chunk; the first chunk settles columns, dtypes and units."""
         if self._temporary is None or self._failed:
-            raise CatalogError(
-                f"'{self.path}' is not open for writing; use `with open_writer(...) as writer:`"
-            )
+            raise CatalogError(f"'{self.path}' is not open for writing; use `with open_writer(...) as writer:`")
         self._guarded(lambda: self._write(chunk))
 
     def _write(self, chunk: Catalog) -> None:
@@ -257,9 +252,7 @@ class CatalogWriter:
 
     def _commit(self) -> None:
         if self._sink is None or self._temporary is None:
-            raise CatalogError(
-                f"'{self.path}': nothing was written; write at least one chunk (it may have no rows)"
-            )
+            raise CatalogError(f"'{self.path}': nothing was written; write at least one chunk (it may have no rows)")
         self._sink.close()
         commit(self._temporary, self.path)
         self._sink = self._temporary = None
@@ -341,17 +334,13 @@ def open_writer(
     file = Path(path)
     chosen = format_of(file, format)
     if chosen not in WRITABLE:
-        raise CatalogError(
-            f"'{file}': {chosen} can be read but not written; write one of {', '.join(WRITABLE)}"
-        )
+        raise CatalogError(f"'{file}': {chosen} can be read but not written; write one of {', '.join(WRITABLE)}")
     if chosen == "fits" and file.name.lower().endswith(".gz"):
         raise CatalogError(f"'{file}': gzipped FITS can be read but not written; drop the '.gz'")
     if file.is_dir():
         raise CatalogError(f"'{file}' is a folder; give the name of a file to write")
     if not file.parent.is_dir():
-        raise CatalogError(
-            f"'{file}' cannot be written: folder '{file.parent}' does not exist; create it first"
-        )
+        raise CatalogError(f"'{file}' cannot be written: folder '{file.parent}' does not exist; create it first")
 
     def make_sink(temporary: Path, first: Catalog) -> Sink:
         stored = dict(first.metadata if metadata is None else metadata)

@@ -94,9 +94,7 @@ class SentinelReport:
             raise SchemaError(f"reports of different bands cannot be added: {self.bands} and {other.bands}")
         none = (0,) * len(self.bands)
         causes = {
-            key: tuple(
-                a + b for a, b in zip(self.causes.get(key, none), other.causes.get(key, none), strict=True)
-            )
+            key: tuple(a + b for a, b in zip(self.causes.get(key, none), other.causes.get(key, none), strict=True))
             for key in {**self.causes, **other.causes}
         }
         return SentinelReport(self.bands, self.n_rows + other.n_rows, self.counts + other.counts, causes)
@@ -173,9 +171,7 @@ class Photometry:
         return np.asarray(self.status == Status.MEASURED)
 
 
-def extract_photometry(
-    catalog: Catalog, schema: PhotometrySchema, sentinels: Sentinels | None = None
-) -> Photometry:
+def extract_photometry(catalog: Catalog, schema: PhotometrySchema, sentinels: Sentinels | None = None) -> Photometry:
     """Take the photometry out of a table, telling measurements from sentinels.
 
     Parameters
@@ -298,9 +294,7 @@ def _flags(catalog: Catalog, column: str) -> AnyArray:
     """Return the flag column as integers, -1 where masked; anything but 0, 1, 2 is an error."""
     flag = catalog.floats(column)
     flag[np.isnan(flag)] = -1
-    wrong = ~np.isin(flag, (-1, 0, 1, 2)) | (
-        (flag == -1) & ~catalog.mask(column) & ~np.isnan(catalog.floats(column))
-    )
+    wrong = ~np.isin(flag, (-1, 0, 1, 2)) | ((flag == -1) & ~catalog.mask(column) & ~np.isnan(catalog.floats(column)))
     if wrong.any():
         row = int(np.argmax(wrong))
         raise CatalogError(
@@ -312,9 +306,7 @@ def _flags(catalog: Catalog, column: str) -> AnyArray:
     return flag.astype(np.int64)
 
 
-def _limits(
-    error: FloatArray, status: npt.NDArray[np.int8], schema: PhotometrySchema, rules: Sentinels
-) -> FloatArray:
+def _limits(error: FloatArray, status: npt.NDArray[np.int8], schema: PhotometrySchema, rules: Sentinels) -> FloatArray:
     """Return the limiting magnitude that stands in the error column of non-detections, NaN elsewhere."""
     low, high = rules.limit_range
     given = (status == Status.NOT_DETECTED) & (schema.kind == "magnitude") & (error > low) & (error < high)

@@ -80,13 +80,9 @@ class PhotometrySchema:
                     "give one column per band"
                 )
         if set(self.flag) - set(self.bands):
-            raise SchemaError(
-                f"`flag` names bands {sorted(set(self.flag) - set(self.bands))} that are not in `bands`"
-            )
+            raise SchemaError(f"`flag` names bands {sorted(set(self.flag) - set(self.bands))} that are not in `bands`")
         if kind == "flux" and self.zero_point is None:
-            raise SchemaError(
-                "fluxes need a `zero_point` (AB magnitude of flux 1): 31.4 for nJy, 23.9 for uJy"
-            )
+            raise SchemaError("fluxes need a `zero_point` (AB magnitude of flux 1): 31.4 for nJy, 23.9 for uJy")
 
     @property
     def values(self) -> dict[str, str]:
@@ -164,14 +160,10 @@ class PhotometrySchema:
         names = list(columns)
         template = mag or flux
         if template is None or (mag and flux):
-            raise SchemaError(
-                "`mag` and `flux` are both given or both missing; give the template of one of them"
-            )
+            raise SchemaError("`mag` and `flux` are both given or both missing; give the template of one of them")
 
         def fill(pattern: str | None) -> dict[str, str]:
-            return (
-                {b: find_column(expand(pattern, b), names, f"band {b!r}") for b in bands} if pattern else {}
-            )
+            return {b: find_column(expand(pattern, b), names, f"band {b!r}") for b in bands} if pattern else {}
 
         def one(name: str | None, role: str) -> str | None:
             return find_column(name, names, role) if name else None
@@ -246,9 +238,7 @@ class PhotometrySchema:
         if unknown:
             near = near_misses(unknown[0], known)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise SchemaError(
-                f"unknown schema entry {unknown[0]!r}{hint} Valid entries: {', '.join(sorted(known))}"
-            )
+            raise SchemaError(f"unknown schema entry {unknown[0]!r}{hint} Valid entries: {', '.join(sorted(known))}")
         if "bands" not in stored:
             raise SchemaError("the schema has no `bands`; list the band names")
         return cls(**{**stored, "bands": tuple(stored["bands"])})

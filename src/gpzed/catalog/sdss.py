@@ -11,10 +11,10 @@ from gpzed.errors import ConfigError
 #: Photometric flags that mark unreliable photometry, in the paper's order, and what each means.
 PHOTO_FLAGS = {
     "PEAKCENTER": "centre is only the position of the peak pixel",
-    "NOTCHECKED": "contains pixels never searched for a peak (saturated or near a bright star)",
+    "NOTCHECKED": "has pixels never searched for peaks",
     "DEBLEND_NOPEAK": "deblended child without a peak of its own",
-    "PSF_FLUX_INTERP": "more than 20 % of the PSF flux is from interpolated pixels",
-    "BAD_COUNTS_ERROR": "interpolation makes the error of the flux an underestimate",
+    "PSF_FLUX_INTERP": "over 20 % of the PSF flux is interpolated",
+    "BAD_COUNTS_ERROR": "interpolation makes the flux error too small",
     "INTERP_CENTER": "a pixel near the centre is interpolated",
 }
 
@@ -94,9 +94,7 @@ def casjobs_query(
             f"`release` is {release!r}; expected a data release with BOSS tables: DR8, DR9, ... like 'DR12'"
         )
     if not re.fullmatch(r"(?i)mydb\.[a-z]\w*", table):
-        raise ConfigError(
-            f"`table` is {table!r}; expected a table of your own database, like 'mydb.modelmag_dataset'"
-        )
+        raise ConfigError(f"`table` is {table!r}; expected a table of your own database, like 'mydb.modelmag_dataset'")
     for band in bands:
         if band not in "ugriz" or len(band) != 1:
             raise ConfigError(f"`bands` has {band!r}; SDSS has u, g, r, i, z")

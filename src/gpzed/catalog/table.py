@@ -46,9 +46,7 @@ def _from_objects(values: AnyArray, name: str) -> tuple[AnyArray, BoolArray]:
     mask = np.array([v is None for v in values.ravel()], dtype=bool).reshape(values.shape)
     present = [v for v in values.ravel() if v is not None]
     if all(isinstance(v, str | bytes) for v in present):
-        text = [
-            v.decode("utf-8") if isinstance(v, bytes) else ("" if v is None else v) for v in values.ravel()
-        ]
+        text = [v.decode("utf-8") if isinstance(v, bytes) else ("" if v is None else v) for v in values.ravel()]
         return np.array(text, dtype=np.str_).reshape(values.shape), mask
     plain = np.array(present)
     if plain.dtype.kind not in SUPPORTED_KINDS or plain.ndim != 1 or plain.dtype.kind == "U":
@@ -166,9 +164,7 @@ class Catalog:
         for kind, mapping in (("mask", masks), ("unit", units)):
             for name in mapping or ():
                 if name not in self._columns:
-                    raise CatalogError(
-                        missing_column_message(name, names, f"a {kind} is given but the table")
-                    )
+                    raise CatalogError(missing_column_message(name, names, f"a {kind} is given but the table"))
         lengths = {name: len(array) for name, array in self._columns.items()}
         if len(set(lengths.values())) > 1:
             raise CatalogError(f"columns differ in length: {lengths}; give one value per row in every column")
@@ -194,9 +190,7 @@ class Catalog:
         try:
             return self._columns[name]
         except KeyError:
-            raise CatalogError(
-                missing_column_message(name, list(self._columns), self._provenance.where())
-            ) from None
+            raise CatalogError(missing_column_message(name, list(self._columns), self._provenance.where())) from None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -254,9 +248,7 @@ class Catalog:
             floats[self._masks[name]] = np.nan
         return floats
 
-    def _rebuilt(
-        self, columns: Mapping[str, AnyArray], masks: Mapping[str, AnyArray], offset: int
-    ) -> Catalog:
+    def _rebuilt(self, columns: Mapping[str, AnyArray], masks: Mapping[str, AnyArray], offset: int) -> Catalog:
         return Catalog(
             columns,
             masks=masks,
@@ -383,8 +375,7 @@ def check_same_columns(first: Catalog, later: Catalog) -> None:
     extra = [name for name in later.names if name not in first]
     if extra:
         raise CatalogError(
-            f"{where}: column {extra[0]!r} appears that earlier rows do not have; expected "
-            f"{list(first.names)}"
+            f"{where}: column {extra[0]!r} appears that earlier rows do not have; expected {list(first.names)}"
         )
     for name in first.names:
         a, b = first[name], later[name]
