@@ -215,51 +215,83 @@ def extract_photometry(catalog: Catalog, schema: PhotometrySchema, sentinels: Se
     rules = sentinels or Sentinels()
     schema.require(catalog.names)
     n, b = len(catalog), len(schema.bands)
-    values, errors = np.full((n, b), np.nan), np.full((n, b), np.nan)
-    limit = np.full((n, b), np.nan)
-    status = np.zeros((n, b), dtype=np.int8)
+    values, errors, limit = (np.full((b, n), np.nan) for _ in range(3))
+    status = np.zeros((b, n), dtype=np.int8)
     counts: dict[str, list[int]] = {}
     for j, band in enumerate(schema.bands):
         value = catalog.floats(schema.values[band])
         error = catalog.floats(schema.errors[band]) if schema.errors else None
-        for cause, meaning, where in _rules(catalog, schema, band, value, error, rules):
-            fresh = where & (status[:, j] == Status.MEASURED)
-            status[fresh, j] = meaning
-            counts.setdefault(cause, [0] * b)[j] += int(fresh.sum())
-        measured = status[:, j] == Status.MEASURED
-        values[measured, j] = value[measured]
+        flag = _flags(catalog, schema.flag[band]) if band in schema.flag else None
+        odd = np.flatnonzero(~_plainly_measured(value, error, flag, schema.kind == "magnitude", rules))
+        values[j] = value
         if error is not None:
-            errors[measured, j] = error[measured]
-            limit[:, j] = _limits(error, status[:, j], schema, rules)
-    tally = np.stack([(status == s).sum(axis=0) for s in Status], axis=1).astype(np.int64)
+            errors[j] = error
+        if len(odd):
+            _settle(_Cells(catalog, schema, band, odd, value, error, flag), rules, status[j], counts, j)
+            missing = odd[status[j, odd] != Status.MEASURED]
+            values[j, missing] = errors[j, missing] = np.nan
+            if error is not None and schema.kind == "magnitude":
+                limit[j, missing] = _limits(error[missing], status[j, missing], rules)
+    tally = np.stack([(status == s).sum(axis=1) for s in Status], axis=1).astype(np.int64)
     report = SentinelReport(schema.bands, n, tally, {k: tuple(v) for k, v in counts.items() if any(v)})
-    has_limit = bool(np.isfinite(limit).any())
     assert schema.kind is not None
-    return Photometry(
-        schema.bands,
-        values,
-        errors,
-        status,
-        schema.kind,
-        schema.zero_point,
-        limit if has_limit else None,
-        report,
-    )
+    limits = limit.T if np.isfinite(limit).any() else None
+    return Photometry(schema.bands, values.T, errors.T, status.T, schema.kind, schema.zero_point, limits, report)
 
 
-def _rules(
-    catalog: Catalog,
-    schema: PhotometrySchema,
-    band: str,
-    value: FloatArray,
-    error: FloatArray | None,
-    rules: Sentinels,
-) -> list[tuple[str, Status, BoolArray]]:
+def _plainly_measured(
+    value: FloatArray, error: FloatArray | None, flag: AnyArray | None, magnitudes: bool, rules: Sentinels
+) -> BoolArray:
+    """Return where no rule can apply: nearly everywhere, so that the rules need not look at every row."""
+    if magnitudes:
+        plain = (value >= rules.not_observed_below) & (value <= rules.not_detected_above)
+        suspects: tuple[float, ...] = (*rules.not_detected, *rules.not_observed)
+        suspects = tuple(s for s in suspects if rules.not_observed_below <= s <= rules.not_detected_above)
+    else:
+        plain, suspects = np.isfinite(value), rules.not_observed if error is None else ()
+    for sentinel in suspects:
+        plain &= value != sentinel
+    if error is not None:
+        plain &= (error > 0) & (error < np.inf)
+        for sentinel in rules.failed_errors if magnitudes else ():
+            plain &= error != sentinel
+    return np.asarray(plain if flag is None else plain & (flag == 0))
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The rows of one band that the rules must look at."""
+
+    catalog: Catalog
+    schema: PhotometrySchema
+    band: str
+    rows: npt.NDArray[np.intp]
+    value: FloatArray
+    error: FloatArray | None
+    flag: AnyArray | None
+
+
+def _settle(
+    cells: _Cells, rules: Sentinels, status: npt.NDArray[np.int8], counts: dict[str, list[int]], j: int
+) -> None:
+    """Fill `status` of the cells' rows and count the causes; the first rule that applies wins."""
+    open_ = np.ones(len(cells.rows), dtype=bool)
+    for cause, meaning, where in _rules(cells, rules):
+        fresh = where & open_
+        open_ &= ~fresh
+        status[cells.rows[fresh]] = meaning
+        counts.setdefault(cause, [0] * len(cells.schema.bands))[j] += int(fresh.sum())
+
+
+def _rules(cells: _Cells, rules: Sentinels) -> list[tuple[str, Status, BoolArray]]:
     """Return (cause, status, where) in the order in which they are applied."""
-    flag = _flags(catalog, schema.flag[band]) if band in schema.flag else np.full(len(value), -1)
+    rows = cells.rows
+    value = cells.value[rows]
+    error = None if cells.error is None else cells.error[rows]
+    flag = np.full(len(rows), -1) if cells.flag is None else cells.flag[rows]
     trusted = flag == 0
-    masked = catalog.mask(schema.values[band])
-    magnitudes = schema.kind == "magnitude"
+    masked = cells.catalog.mask(cells.schema.values[cells.band])[rows]
+    magnitudes = cells.schema.kind == "magnitude"
     table: list[tuple[str, Status, BoolArray]] = [
         ("flag 2", Status.NOT_OBSERVED, flag == 2),
         ("flag 1", Status.NOT_DETECTED, flag == 1),
@@ -292,9 +324,9 @@ def _rules(
 
 def _flags(catalog: Catalog, column: str) -> AnyArray:
     """Return the flag column as integers, -1 where masked; anything but 0, 1, 2 is an error."""
-    flag = catalog.floats(column)
-    flag[np.isnan(flag)] = -1
-    wrong = ~np.isin(flag, (-1, 0, 1, 2)) | ((flag == -1) & ~catalog.mask(column) & ~np.isnan(catalog.floats(column)))
+    given = catalog.floats(column)
+    flag = np.where(np.isnan(given), -1.0, given)
+    wrong = ~((given == 0) | (given == 1) | (given == 2) | np.isnan(given))
     if wrong.any():
         row = int(np.argmax(wrong))
         raise CatalogError(
@@ -306,8 +338,7 @@ def _flags(catalog: Catalog, column: str) -> AnyArray:
     return flag.astype(np.int64)
 
 
-def _limits(error: FloatArray, status: npt.NDArray[np.int8], schema: PhotometrySchema, rules: Sentinels) -> FloatArray:
+def _limits(error: FloatArray, status: npt.NDArray[np.int8], rules: Sentinels) -> FloatArray:
     """Return the limiting magnitude that stands in the error column of non-detections, NaN elsewhere."""
     low, high = rules.limit_range
-    given = (status == Status.NOT_DETECTED) & (schema.kind == "magnitude") & (error > low) & (error < high)
-    return np.where(given, error, np.nan)
+    return np.where((status == Status.NOT_DETECTED) & (error > low) & (error < high), error, np.nan)
