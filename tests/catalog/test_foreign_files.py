@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import subprocess
 import sys
 
 import h5py
@@ -323,3 +324,28 @@ def test_missing_packages_say_which_extra(tmp_path, monkeypatch, name, module, m
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingDependencyError, match=message):
         read_catalog(tmp_path / name)
+
+
+def test_import_loads_no_optional_package():
+    code = (
+        "import sys, gpzed.catalog; found = {'astropy', 'pyarrow', 'h5py', 'pandas'} & set(sys.modules); "
+        "sys.exit(str(found) if found else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_gzip_is_known_by_its_bytes(tmp_path):
+    (tmp_path / "t.csv").write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    assert read_catalog(tmp_path / "t.csv")["b"].tolist() == [2]
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_one_column_and_blank_lines(tmp_path, monkeypatch, plain):
+    if plain:
+        monkeypatch.setattr("gpzed.catalog._text._has_pyarrow", lambda: False)
+    (tmp_path / "t.csv").write_text("a\n1\n\n2\n\n")
+    assert read_catalog(tmp_path / "t.csv")["a"].tolist() == [1, 2]
+    table = Catalog({"a": [1, 2, 3]}, masks={"a": [False, True, True]})
+    write_catalog(table, tmp_path / "o.csv")
+    assert read_catalog(tmp_path / "o.csv").equals(table)

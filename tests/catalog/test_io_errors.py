@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import warnings
 
 import numpy as np
@@ -157,6 +156,8 @@ def test_formats_and_arguments(tmp_path):
     write_catalog(table(3), tmp_path / "t.csv")
     with pytest.raises(CatalogError, match=r"`start_row` is 4 but .* has 3 rows"):
         iter_catalog(tmp_path / "t.csv", start_row=4)
+    with pytest.raises(CatalogError, match="`columns` is empty"):
+        read_catalog(tmp_path / "t.csv", columns=[])
     with pytest.raises(CatalogError, match="`chunk_rows` is 0"):
         iter_catalog(tmp_path / "t.csv", chunk_rows=0)
     with pytest.raises(CatalogError, match=r"`hdf5_group` is 'x' but .* is read as csv"):
@@ -338,10 +339,8 @@ def test_memory_stays_constant_while_streaming(tmp_path):
         for _ in range(20):
             writer.write(table(20_000))
     tracemalloc.start()
-    started = time.monotonic()
     n = sum(len(chunk) for chunk in iter_catalog(path, chunk_rows=10_000))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert n == 400_000
     assert peak < 3_000_000  # the file is 9.6 MB, a chunk 0.24 MB
-    assert time.monotonic() - started < 60

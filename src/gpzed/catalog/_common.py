@@ -120,6 +120,8 @@ def choose_columns(info: CatalogInfo, columns: Sequence[str] | None) -> tuple[st
                 stacklevel=3,
             )
         return info.names
+    if not columns:
+        raise CatalogError(f"'{info.path}': `columns` is empty; name at least one column, or None for all")
     for name in columns:
         if name in info.unsupported:
             raise CatalogError(

@@ -61,12 +61,17 @@ class CsvHead:
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
+def is_gzipped(path: Path) -> bool:
+    """Return whether the file starts like a gzip file, whatever its name."""
+    with path.open("rb") as stream:
+        return stream.read(2) == b"\x1f\x8b"
+
+
 @contextmanager
 def open_text(path: Path) -> Iterator[TextIO]:
     """Open a plain or gzipped CSV file as UTF-8 text, without its byte-order mark."""
+    zipped = is_gzipped(path)
     with path.open("rb") as raw:
-        zipped = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
         binary: Any = gzip.GzipFile(fileobj=raw) if zipped else raw
         with io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as text:
             yield text

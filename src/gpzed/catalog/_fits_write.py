@@ -171,7 +171,7 @@ class FitsSink:
         rows = np.zeros(len(chunk), dtype=self._dtype())
         for name, raw in raws.items():
             rows[name] = raw
-        self._stream.write(rows.tobytes())
+        self._stream.write(rows.view(np.uint8).data)
         self._n_rows += len(chunk)
 
     def _widen(self, old: np.dtype[Any]) -> None:

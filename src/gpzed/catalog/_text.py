@@ -17,7 +17,8 @@ import numpy as np
 from gpzed._types import AnyArray, BoolArray
 from gpzed.catalog._astropy import WholeReader, from_astropy
 from gpzed.catalog._common import CatalogInfo, dtype_name, dump_metadata, portable, reading, require
-from gpzed.catalog._csv_head import NEXT_TYPE, NULLS, CsvHead, head_lines, open_text, read_head
+from gpzed.catalog._csv_head import NEXT_TYPE, NULLS, CsvHead, head_lines, is_gzipped, open_text, read_head
+from gpzed.catalog._parquet import arrow_to_numpy
 from gpzed.catalog.table import Catalog, Provenance
 from gpzed.errors import CatalogError
 
@@ -89,7 +90,9 @@ class CsvReader:
             yield self._finish(Catalog.concatenate(pending) if pending else Catalog(empty), offset)
 
     def _finish(self, table: Catalog, offset: int) -> Catalog:
-        columns = {name: table[name].astype(_final(self.info.dtypes[name], table[name])) for name in table.names}
+        columns = {
+            name: table[name].astype(_final(self.info.dtypes[name], table[name]), copy=False) for name in table.names
+        }
         return Catalog(
             columns,
             masks={name: table.mask(name) for name in table.names if table.has_mask(name)},
@@ -119,6 +122,11 @@ def _final(name: str, values: AnyArray) -> np.dtype[Any]:
     return values.dtype if name == "str" else np.dtype(name)
 
 
+def _blank_is_row(head: CsvHead) -> bool:
+    """Return whether an empty line is a row: a masked value of a one-column table that gpzed wrote."""
+    return head.declared and len(head.names) == 1
+
+
 class _ArrowCsv:
     """Parse with pyarrow's streaming reader."""
 
@@ -129,13 +137,11 @@ class _ArrowCsv:
 
     def parts(self, types: Mapping[str, str], names: tuple[str, ...], *, threads: bool) -> Iterator[Catalog]:
         """Yield parsed blocks of the file."""
-        from gpzed.catalog._parquet import _to_numpy
-
         try:
             for batch in self._open(types, names, threads):
                 columns, masks = {}, {}
                 for name in names:
-                    columns[name], mask = _to_numpy(self._pa, self._pa.chunked_array([batch.column(name)]))
+                    columns[name], mask = arrow_to_numpy(self._pa, self._pa.chunked_array([batch.column(name)]))
                     if mask is not None:
                         masks[name] = mask
                 yield Catalog(columns, masks=masks, n_rows=batch.num_rows)
@@ -151,7 +157,7 @@ class _ArrowCsv:
             name: self._pa.string() if dtype.kind == "U" else self._pa.from_numpy_dtype(dtype)
             for name, dtype in ((name, _storage(types[name])) for name in names)
         }
-        source = self._pa.input_stream(str(self._path), compression="detect" if self._path.suffix == ".gz" else None)
+        source = self._pa.input_stream(str(self._path), compression="gzip" if is_gzipped(self._path) else None)
         with source:
             try:
                 reader = self._csv.open_csv(
@@ -165,7 +171,7 @@ class _ArrowCsv:
                     self._csv.ParseOptions(
                         delimiter=head.delimiter,
                         newlines_in_values=True,
-                        ignore_empty_lines=len(head.names) > 1,
+                        ignore_empty_lines=not _blank_is_row(head),
                         invalid_row_handler=lambda row: "skip" if row.text.startswith("#") else "error",
                     ),
                     self._csv.ConvertOptions(
@@ -208,7 +214,9 @@ class _PlainCsv:
                 stream.readline()
             rows: list[list[str]] = []
             for number, row in enumerate(csv.reader(stream, delimiter=self._head.delimiter)):
-                if (not row and width > 1) or (row and row[0].startswith("#") and len(row) != width):
+                if (not row and not _blank_is_row(self._head)) or (
+                    row and row[0].startswith("#") and len(row) != width
+                ):
                     continue
                 if len(row or [""]) != width:
                     raise CatalogError(

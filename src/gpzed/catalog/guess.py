@@ -17,7 +17,7 @@ from gpzed.catalog.conventions import (
     canonical_bands,
     wavelength_order,
 )
-from gpzed.catalog.schema import PhotometrySchema, _listed, find_column
+from gpzed.catalog.schema import PhotometrySchema, find_column, listed
 from gpzed.errors import SchemaError
 
 _MIN_BANDS = 2
@@ -114,9 +114,9 @@ def _choose(names: list[str], bands: Sequence[str] | None, convention: str | Non
     most = max(len(found) for _, found in fits)
     best = [(item, found) for item, found in fits if len(found) == most]
     if len(best) > 1:
-        listed = "; ".join(f"{item.name!r} ({item.title}: {', '.join(found.values())})" for item, found in best)
+        candidates = "; ".join(f"{item.name!r} ({item.title}: {', '.join(found.values())})" for item, found in best)
         raise SchemaError(
-            f"{len(best)} conventions fit equally well, each with {most} bands: {listed}; "
+            f"{len(best)} conventions fit equally well, each with {most} bands: {candidates}; "
             f"choose one with `convention={best[0][0].name!r}` or give templates with `mag=` and `err=`"
         )
     return best[0]
@@ -144,7 +144,7 @@ def _nothing_fits(names: list[str], bands: Sequence[str] | None, considered: Seq
     what = f"bands {', '.join(bands)}" if bands is not None else f"at least {_MIN_BANDS} bands with errors"
     more = f" ({'; '.join(partial)})" if partial else ""
     return (
-        f"no known convention gives {what}{more}; columns seen: {_listed(names)}; templates known: "
+        f"no known convention gives {what}{more}; columns seen: {listed(names)}; templates known: "
         f"{templates}; "
         "give your own with `bands=`, `mag=` (or `flux=` and `zero_point=`) and `err=`"
     )

@@ -15,7 +15,7 @@ from gpzed.catalog._fits import FitsReader
 from gpzed.catalog._fits_write import FitsSink
 from gpzed.catalog._hdf5 import Hdf5Reader, Hdf5Sink
 from gpzed.catalog._names import near_misses
-from gpzed.catalog._parquet import ParquetReader, ParquetSink
+from gpzed.catalog._parquet import DEFAULT_COMPRESSION, ParquetReader, ParquetSink
 from gpzed.catalog._text import CsvReader, CsvSink, EcsvReader
 from gpzed.catalog._votable import VotableReader
 from gpzed.catalog.table import Catalog, check_same_columns
@@ -312,14 +312,21 @@ def open_writer(
     metadata : mapping, optional
         Stored in the file; by default the metadata of the first chunk.
     compression : str, optional
-        Parquet: a codec of pyarrow ("zstd" by default, "none" for none). HDF5: "gzip" or "lzf", none by
-        default.
+        Parquet: a codec of pyarrow ("lz4" by default; "zstd", "snappy", "none"). HDF5: "gzip" or "lzf", none
+        by default.
     hdf5_group : str, optional
         Group of an HDF5 file; "photometry" by default.
 
     Returns
     -------
     CatalogWriter
+
+    Notes
+    -----
+    What the formats cannot hold of a `Catalog`: Parquet nothing but columns of three dimensions; HDF5 time
+    stamps (they become ISO text; masks go to a group of their own); FITS masks of floats (they become NaN),
+    trailing blanks of text, time stamps, 16-bit floats; CSV columns with several values per row, and dtypes,
+    units and metadata only in comment lines that other readers skip.
 
     Examples
     --------
@@ -345,7 +352,7 @@ def open_writer(
     def make_sink(temporary: Path, first: Catalog) -> Sink:
         stored = dict(first.metadata if metadata is None else metadata)
         if chosen == "parquet":
-            return ParquetSink(temporary, first, stored, compression or "zstd")
+            return ParquetSink(temporary, first, stored, compression or DEFAULT_COMPRESSION)
         if chosen == "hdf5":
             return Hdf5Sink(temporary, first, stored, hdf5_group, compression)
         if chosen == "csv":

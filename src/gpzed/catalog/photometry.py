@@ -215,7 +215,9 @@ def extract_photometry(catalog: Catalog, schema: PhotometrySchema, sentinels: Se
     rules = sentinels or Sentinels()
     schema.require(catalog.names)
     n, b = len(catalog), len(schema.bands)
-    values, errors, limit = (np.full((b, n), np.nan) for _ in range(3))
+    values = np.empty((b, n))
+    errors = np.empty((b, n)) if schema.errors else np.full((b, n), np.nan)
+    limit: FloatArray | None = None
     status = np.zeros((b, n), dtype=np.int8)
     counts: dict[str, list[int]] = {}
     for j, band in enumerate(schema.bands):
@@ -231,11 +233,14 @@ def extract_photometry(catalog: Catalog, schema: PhotometrySchema, sentinels: Se
             missing = odd[status[j, odd] != Status.MEASURED]
             values[j, missing] = errors[j, missing] = np.nan
             if error is not None and schema.kind == "magnitude":
-                limit[j, missing] = _limits(error[missing], status[j, missing], rules)
+                found = _limits(error[missing], status[j, missing], rules)
+                if np.isfinite(found).any():
+                    limit = np.full((b, n), np.nan) if limit is None else limit
+                    limit[j, missing] = found
     tally = np.stack([(status == s).sum(axis=1) for s in Status], axis=1).astype(np.int64)
     report = SentinelReport(schema.bands, n, tally, {k: tuple(v) for k, v in counts.items() if any(v)})
     assert schema.kind is not None
-    limits = limit.T if np.isfinite(limit).any() else None
+    limits = None if limit is None else limit.T
     return Photometry(schema.bands, values.T, errors.T, status.T, schema.kind, schema.zero_point, limits, report)
 
 

@@ -97,9 +97,9 @@ class PhotometrySchema:
     @property
     def photometry_columns(self) -> tuple[str, ...]:
         """Columns needed to predict: values, errors, flags, E(B-V)."""
-        listed = [mapping[band] for mapping in (self.values, self.errors) if mapping for band in self.bands]
-        listed += [self.flag[band] for band in self.bands if band in self.flag]
-        return tuple(dict.fromkeys([*listed, *([self.ebv] if self.ebv else [])]))
+        names = [mapping[band] for mapping in (self.values, self.errors) if mapping for band in self.bands]
+        names += [self.flag[band] for band in self.bands if band in self.flag]
+        return tuple(dict.fromkeys([*names, *([self.ebv] if self.ebv else [])]))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -207,7 +207,7 @@ class PhotometrySchema:
                 hints.append(f"{name!r}" + (f" (near: {', '.join(map(repr, near))})" if near else ""))
             raise SchemaError(
                 f"{len(missing)} column(s) of the schema are missing: {', '.join(hints)}; the catalogue has "
-                f"{_listed(names)}; map other names with column templates"
+                f"{listed(names)}; map other names with column templates"
             )
 
     def describe(self) -> list[tuple[str, str]]:
@@ -261,9 +261,10 @@ def find_column(name: str, columns: Sequence[str], role: str) -> str:
     if folded:
         raise SchemaError(f"{role}: column {name!r} could be any of {folded}; spell it as in the file")
     near = near_misses(name, columns)
-    hint = f"did you mean {', '.join(map(repr, near))}?" if near else f"the catalogue has {_listed(columns)}"
+    hint = f"did you mean {', '.join(map(repr, near))}?" if near else f"the catalogue has {listed(columns)}"
     raise SchemaError(f"{role}: there is no column {name!r}; {hint}")
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Return names quoted for a message, at most 40 of them."""
     return ", ".join(map(repr, names[:40])) + (f", ... ({len(names)} in all)" if len(names) > 40 else "")
