@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from gpzed.errors import MissingDependencyError
-from gpzed.prediction import Prediction
+from gpzed.prediction import Prediction, _mixture, _scores
 
 
 def random_mixture(seed=0, n=40, K=3, lower=None, spread=1.0):
@@ -175,6 +175,20 @@ def test_truncated_mixture_crps_by_quadrature(z):
         f = p[[i]].cdf_grid(x)[0]
         oracle = integrate.simpson((f - (x >= z)) ** 2, x=x)
         assert p.crps(z)[i] == pytest.approx(oracle, rel=1e-4, abs=3e-5)
+
+
+@settings(max_examples=50, deadline=None)
+@given(p=mixtures, z=st.floats(-1, 5))
+def test_closed_form_of_truncated_crps_equals_quadrature(p, z):
+    parts = (p.weights, p.means, p.component_stds)
+    mix = _mixture.build(*parts, 0.3)
+    at = np.full(len(p), z)
+    usable = (p.weights * stats.norm.sf(0.3, p.means, p.component_stds)).sum(1) > 0.01
+    exact, numerical = _scores._crps_truncated(mix, at), _scores._crps_quadrature(mix, at)
+    np.testing.assert_allclose(exact[usable], numerical[usable], rtol=1e-9, atol=1e-10)
+    same = Prediction(np.full((1, 2), 0.5), np.zeros((1, 2)), np.ones((1, 2)), np.ones((1, 2)), lower=0.0)
+    single = Prediction.gaussian([0.0], 1, 1, lower=0.0)
+    np.testing.assert_allclose(same.crps(z), single.crps(z), rtol=1e-12)
 
 
 @pytest.mark.parametrize("lower", [None, 0.5])
@@ -362,9 +376,7 @@ def test_to_qp(monkeypatch):
     monkeypatch.setitem(sys.modules, "qp", None)
     with pytest.raises(MissingDependencyError, match=r"gpzed\[qp\]"):
         p.to_qp()
-    stand_in = types.SimpleNamespace(
-        mixmod="mixmod", interp="interp", Ensemble=lambda kind, data: (kind, data)
-    )
+    stand_in = types.SimpleNamespace(mixmod="mixmod", interp="interp", Ensemble=lambda kind, data: (kind, data))
     monkeypatch.setitem(sys.modules, "qp", stand_in)
     kind, data = p.to_qp()
     assert kind == "mixmod"

@@ -26,9 +26,7 @@ def _common_lower(predictions: Sequence[Prediction]) -> float | None:
         raise ValueError(msg)
     bounds = [p.lower for p in predictions]
     if any(b != bounds[0] for b in bounds):
-        msg = (
-            f"`predictions` have different `lower` {bounds}; truncate them alike first with truncate(lower)."
-        )
+        msg = f"`predictions` have different `lower` {bounds}; truncate them alike first with truncate(lower)."
         raise ValueError(msg)
     return bounds[0]
 

@@ -128,8 +128,14 @@ def _log_tail_ratio(a: FloatArray, x: FloatArray) -> FloatArray:
 
 def cdf(mix: Mixture, z: FloatArray) -> FloatArray:
     """Return the distribution function at z, shape (r, g)."""
-    t = (z - mix.means) / mix.stds
-    parts = ndtr(t) if mix.alpha is None else -np.expm1(log_tail(mix, z))
+    parts = ndtr((z - mix.means) / mix.stds)
+    if mix.alpha is not None:
+        near = np.minimum(mix.alpha, 0)
+        parts = (np.maximum(parts, ndtr(near)) - ndtr(near)) / ndtr(-near)
+        k, rows = np.nonzero(mix.alpha[:, :, 0] > 0)
+        if k.size and mix.lower is not None:
+            excess = np.maximum(z[rows] - mix.lower, 0) / mix.stds[k, rows]
+            parts[k, rows] = -np.expm1(_log_tail_ratio(mix.alpha[k, rows], excess))
     out: FloatArray = np.clip((mix.weights * parts).sum(axis=0), 0.0, 1.0)
     return out
 
@@ -141,7 +147,7 @@ def component_quantile(mix: Mixture, q: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore"):
         log_q = np.log1p(-q)
     t = -ndtri_exp(log_q + log_ndtr(-mix.alpha))
-    shallow = np.maximum(mix.lower, mix.means + mix.stds * t)
+    shallow: FloatArray = np.maximum(mix.lower, mix.means + mix.stds * t)
     if not np.any(mix.alpha > 0):
         return shallow
     a = np.broadcast_to(np.maximum(mix.alpha, 0), t.shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr, ndtr, owens_t
 
 from gpzed._types import FloatArray
 from gpzed.prediction._mixture import (
@@ -14,10 +14,13 @@ from gpzed.prediction._mixture import (
     log_tail,
 )
 
-# A cut this many standard deviations below every mean removes less than 1e-17 of the probability.
-NEGLIGIBLE_CUT = -8.5
+# A cut that removes less than this probability is ignored by the CRPS, which it changes by about as much.
+NEGLIGIBLE_LOSS = 1e-12
+# The closed form of a truncated CRPS rounds to about 1e-16 over the square of the probability above the cut;
+# objects with less above it than this are integrated numerically.
+CLOSED_FORM_FROM = 0.01
 # Panel edges of the quadrature, as quantiles of each component; eight Gauss-Legendre nodes per panel.
-PANEL_QUANTILES = np.array([0, 1e-6, 1e-3, 0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98, 0.999, 1 - 1e-6, 1 - 1e-13])
+PANEL_QUANTILES = np.array([0, 1e-12, 1e-6, 1e-3, 0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98, 0.999, 1 - 1e-6, 1 - 1e-13])
 # Values per component that the quadrature holds at a time.
 COST = len(PANEL_QUANTILES)
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(8)
@@ -25,16 +28,22 @@ NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 def crps(mix: Mixture, z: FloatArray) -> FloatArray:
     """Return the continuous ranked probability score of each object at z, both of shape (r,)."""
+    if mix.alpha is None or mix.lower is None:
+        return _crps_closed(mix, z)
+    loss = (mix.weights * ndtr(mix.alpha)).sum(axis=0)[:, 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(mix.weights > 0, mix.weights / ndtr(-mix.alpha), 0.0)
+    above = 1 / np.maximum(ratio.sum(axis=0)[:, 0], 1.0)  # probability above the cut
+    whole = (loss < NEGLIGIBLE_LOSS) & (z >= mix.lower)
+    closed = ~whole & (above >= CLOSED_FORM_FROM)
     out = np.empty_like(z)
-    cut = np.zeros(len(z), dtype=np.bool_)
-    if mix.alpha is not None and mix.lower is not None:
-        weighty = np.where(mix.weights > 0, mix.alpha, -np.inf)
-        cut = (weighty.max(axis=0)[:, 0] > NEGLIGIBLE_CUT) | (z < mix.lower)
-    whole = ~cut
-    if whole.any():
-        out[whole] = _crps_closed(mix.take(whole), z[whole])
-    if cut.any():
-        out[cut] = _crps_quadrature(mix.take(cut), z[cut])
+    for rows, formula in (
+        (whole, _crps_closed),
+        (closed, _crps_truncated),
+        (~whole & ~closed, _crps_quadrature),
+    ):
+        if rows.any():
+            out[rows] = formula(mix.take(rows), z[rows])
     return out
 
 
@@ -54,6 +63,59 @@ def _crps_closed(mix: Mixture, z: FloatArray) -> FloatArray:
         pair = w * _absolute_moment(mu[k] - mu, np.hypot(s[k], s))
         score -= 0.5 * w[k] * pair.sum(axis=0)
     return score
+
+
+def _upper_integral(t: FloatArray) -> FloatArray:
+    """Return the integral of the upper tail Q from t to infinity."""
+    with np.errstate(over="ignore"):
+        density = np.exp(-0.5 * t**2 - LOG_SQRT_2PI)
+    return np.asarray(density - t * ndtr(-t))
+
+
+def _crps_truncated(mix: Mixture, z: FloatArray) -> FloatArray:
+    r"""Return the CRPS of truncated mixtures in closed form.
+
+    With the survival function :math:`S = \sum_k c_k Q_k`, :math:`c_k = w_k / Q_k(l)`, and z not below l,
+
+    .. math:: \mathrm{CRPS} = (z - l) - 2 \int_l^z S + \int_l^\infty S^2.
+    """
+    lower = mix.lower if mix.lower is not None else -np.inf
+    w, mu, s = (a[:, :, 0] for a in (mix.weights, mix.means, mix.stds))  # (K, r)
+    cut = (lower - mu) / s
+    tail = ndtr(-cut)
+    c = np.where(w > 0, w, 0.0) / np.maximum(tail, np.finfo(np.float64).tiny)
+    inside = np.maximum(z, lower)
+    survival = (c * s * (_upper_integral(cut) - _upper_integral((inside - mu) / s))).sum(axis=0)
+    score: FloatArray = np.maximum(lower - z, 0.0) + (inside - lower) - 2 * survival
+    for i in range(len(w)):
+        score += c[i] ** 2 * _tail_product(mu, s, cut, tail, i, i)
+        for j in range(i):
+            score += 2 * c[i] * c[j] * _tail_product(mu, s, cut, tail, i, j)
+    return score
+
+
+def _tail_product(mu: FloatArray, s: FloatArray, cut: FloatArray, tail: FloatArray, i: int, j: int) -> FloatArray:
+    """Return the integral of ``Q_i Q_j`` above the cut, E[(min(X_i, X_j) - l)^+], by parts; shape (r,)."""
+    scale = np.hypot(s[i], s[j])
+    gap = (mu[j] - mu[i]) / scale
+    i_first = _both_positive(-cut[i], gap, -s[i] / scale)  # l < X_i < X_j
+    j_first = tail[i] * tail[j] - i_first
+    pair = np.exp(-0.5 * gap**2 - LOG_SQRT_2PI) * scale
+    weight = (mu[i] * s[j] ** 2 + mu[j] * s[i] ** 2) / scale**2  # centre of the product N_i N_j
+    overlap = ndtr((weight - mu[i] - cut[i] * s[i]) * scale / (s[i] * s[j]))
+    edge = s[i] * np.exp(-0.5 * cut[i] ** 2) * tail[j] + s[j] * np.exp(-0.5 * cut[j] ** 2) * tail[i]
+    means = -cut[i] * s[i] * i_first - cut[j] * s[j] * j_first
+    return np.asarray(means + edge * np.exp(-LOG_SQRT_2PI) - pair * overlap)
+
+
+def _both_positive(h: FloatArray, k: FloatArray, rho: FloatArray) -> FloatArray:
+    """Return P(U < h, V < k) for standard normals with correlation rho (Owen 1956)."""
+    tiny = np.finfo(np.float64).tiny
+    h, k = np.where(h == 0, tiny, h), np.where(k == 0, tiny, k)
+    root = np.sqrt((1 - rho) * (1 + rho))
+    with np.errstate(over="ignore"):
+        both = owens_t(h, (k / h - rho) / root) + owens_t(k, (h / k - rho) / root)
+    return np.asarray(0.5 * (ndtr(h) + ndtr(k)) - both - np.where((h > 0) != (k > 0), 0.5, 0.0))
 
 
 def _crps_quadrature(mix: Mixture, z: FloatArray) -> FloatArray:

@@ -200,9 +200,7 @@ class Prediction:
             parts = (self.weights[rows], self.means[rows], self.component_stds[rows])
             yield rows, _mixture.build(*parts, self.lower)
 
-    def _per_object(
-        self, kernel: Callable[[_mixture.Mixture, slice], FloatArray], cost: int = 1
-    ) -> FloatArray:
+    def _per_object(self, kernel: Callable[[_mixture.Mixture, slice], FloatArray], cost: int = 1) -> FloatArray:
         """Fill an (n,) array chunk by chunk."""
         out = np.empty(len(self))
         for rows, mix in self._rows(cost):
@@ -335,7 +333,8 @@ class Prediction:
     def crps(self, z: npt.ArrayLike) -> FloatArray:
         """Continuous ranked probability score at z, shape (n,), in closed form (Grimit et al. 2006).
 
-        Objects whose density the truncation touches are integrated by quadrature, to about 1e-10.
+        Truncated densities have a closed form too (with Owen's T function); those with less than 1 % of
+        the mixture above the cut are integrated numerically, to about 1e-10.
         """
         at = check.points("z", z, len(self), "")
         return self._per_object(lambda mix, rows: _scores.crps(mix, at[rows]), cost=_scores.COST)
