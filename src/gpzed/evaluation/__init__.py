@@ -1,0 +1,82 @@
+"""Numbers from true redshifts and predictions: metrics, rejection, bins, calibration, selection."""
+
+from __future__ import annotations
+
+from gpzed.evaluation.binned import BinnedMetrics, BoxStatistics, binned_metrics, uncertainty_boxes
+from gpzed.evaluation.calibration import (
+    PitHistogram,
+    Pulls,
+    QQCurve,
+    Reliability,
+    pit_histogram,
+    pulls,
+    qq_curve,
+    reliability,
+)
+from gpzed.evaluation.metrics import (
+    METRICS,
+    bias,
+    brier,
+    cde_loss,
+    coverage,
+    crps,
+    evaluate,
+    fraction_retained,
+    mll,
+    outlier_fraction,
+    pit,
+    pit_ad,
+    pit_cvm,
+    pit_ks,
+    rmse,
+    sigma_nmad,
+)
+from gpzed.evaluation.rejection import (
+    Improvement,
+    RejectionCurve,
+    rejection_curve,
+    rejection_curves,
+    relative_improvement,
+)
+from gpzed.evaluation.resampling import BootstrapResult, bootstrap
+from gpzed.evaluation.selection import Selection, select
+
+__all__ = [
+    "METRICS",
+    "BinnedMetrics",
+    "BootstrapResult",
+    "BoxStatistics",
+    "Improvement",
+    "PitHistogram",
+    "Pulls",
+    "QQCurve",
+    "RejectionCurve",
+    "Reliability",
+    "Selection",
+    "bias",
+    "binned_metrics",
+    "bootstrap",
+    "brier",
+    "cde_loss",
+    "coverage",
+    "crps",
+    "evaluate",
+    "fraction_retained",
+    "mll",
+    "outlier_fraction",
+    "pit",
+    "pit_ad",
+    "pit_cvm",
+    "pit_histogram",
+    "pit_ks",
+    "pulls",
+    "qq_curve",
+    "rejection_curve",
+    "rejection_curves",
+    "relative_improvement",
+    "reliability",
+    "rmse",
+    "select",
+    "sigma_nmad",
+    "uncertainty_boxes",
+]

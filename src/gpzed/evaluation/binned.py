@@ -1,0 +1,204 @@
+"""Metrics and uncertainties in bins of redshift, or of magnitude or anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpzed._types import FloatArray, IntArray
+from gpzed.evaluation import _checks, _table
+from gpzed.evaluation.rejection import count_kept, order_by_variance
+from gpzed.prediction import Prediction
+
+PAPER_FRACTIONS = (1.0, 0.75, 0.5, 0.25)
+PAPER_WIDTH = 0.1
+
+
+@dataclass(frozen=True)
+class BinnedMetrics:
+    """Metrics in b bins at f fractions kept.
+
+    Parameters
+    ----------
+    edges : ndarray of shape (b + 1,)
+        Bin edges.
+    fractions : ndarray of shape (f,)
+        Fractions of all objects kept, by smallest predicted variance.
+    counts : ndarray of shape (f, b)
+        Objects in each bin.
+    values : dict of str to ndarray of shape (f, b)
+        Each metric; NaN in empty bins.
+    """
+
+    edges: FloatArray
+    fractions: FloatArray
+    counts: IntArray
+    values: dict[str, FloatArray]
+
+    @property
+    def centers(self) -> FloatArray:
+        """Middle of every bin, shape (b,)."""
+        return 0.5 * (self.edges[1:] + self.edges[:-1])
+
+
+@dataclass(frozen=True)
+class BoxStatistics:
+    """Box-plot statistics in b bins; NaN in empty bins.
+
+    Parameters
+    ----------
+    edges : ndarray of shape (b + 1,)
+        Bin edges.
+    counts : ndarray of shape (b,)
+        Objects in each bin.
+    low, q1, median, q3, high : ndarray of shape (b,)
+        Lower whisker, quartiles and upper whisker.
+    """
+
+    edges: FloatArray
+    counts: IntArray
+    low: FloatArray
+    q1: FloatArray
+    median: FloatArray
+    q3: FloatArray
+    high: FloatArray
+
+
+def _bin_index(values: FloatArray, edges: FloatArray) -> IntArray:
+    """Return the bin of each value, -1 outside; bins are closed on the left, the last on both sides."""
+    index = np.searchsorted(edges, values, side="right") - 1
+    index[values == edges[-1]] = len(edges) - 2
+    return np.where((index >= 0) & (index < len(edges) - 1), index, -1).astype(np.intp)
+
+
+def _bins(
+    z: FloatArray, n: int, by: npt.ArrayLike | None, edges: npt.ArrayLike | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the values to bin by and the edges."""
+    values = z if by is None else _checks.vector("by", by, n)
+    if edges is None:
+        return values, _checks.width_edges(values, PAPER_WIDTH)
+    return values, _checks.edges("edges", edges)
+
+
+def _groups(index: IntArray, n_bins: int) -> list[IntArray]:
+    """Return the positions of the objects in each bin."""
+    order = np.argsort(index, kind="stable")
+    cuts = np.searchsorted(index[order], np.arange(n_bins + 1))
+    return [order[cuts[b] : cuts[b + 1]] for b in range(n_bins)]
+
+
+def binned_metrics(
+    z_spec: npt.ArrayLike,
+    prediction: Prediction,
+    metrics: Sequence[str] = ("bias", "rmse", "sigma_nmad", "fr_0.15"),
+    *,
+    by: npt.ArrayLike | None = None,
+    edges: npt.ArrayLike | None = None,
+    fractions: npt.ArrayLike = PAPER_FRACTIONS,
+    sample_weight: npt.ArrayLike | None = None,
+) -> BinnedMetrics:
+    """Return metrics in bins, for the fractions of all objects with the smallest predicted variance.
+
+    Parameters
+    ----------
+    z_spec : array-like of shape (n,)
+        True redshifts.
+    prediction : Prediction
+        Predictive distributions of the same n objects.
+    metrics : sequence of str
+        Names in `METRICS`.
+    by : array-like of shape (n,), optional
+        What to bin by, for example a magnitude or z_phot; by default `z_spec`, as in the paper.
+    edges : array-like of shape (b + 1,), optional
+        Bin edges, by default uniform bins of width 0.1 over the range (the paper's).
+    fractions : array-like of shape (f,)
+        Fractions kept; objects are rejected over the whole sample, before binning, as in the paper.
+    sample_weight : array-like of shape (n,), optional
+        Weights in the metrics.
+
+    Returns
+    -------
+    BinnedMetrics
+
+    Examples
+    --------
+    >>> from gpzed.prediction import Prediction
+    >>> p = Prediction.gaussian([0.05, 0.15], [0.01, 0.02], [0.01, 0.02])
+    >>> binned_metrics([0.05, 0.15], p, ["bias"]).counts
+    array([[1, 1],
+           [1, 1],
+           [1, 0],
+           [1, 0]])
+    """
+    z = _checks.truth(z_spec, prediction)
+    weight = _checks.weights(sample_weight, len(z))
+    key, bin_edges = _bins(z, len(z), by, edges)
+    kept = _checks.fractions("fractions", fractions)
+    values = _table.per_object_values(list(metrics), z, prediction)
+    order = order_by_variance(prediction)
+    index = _bin_index(key, bin_edges)
+    n_bins = len(bin_edges) - 1
+    counts = np.zeros((len(kept), n_bins), dtype=np.intp)
+    scores = {name: np.full((len(kept), n_bins), np.nan) for name in values}
+    for i, k in enumerate(count_kept(len(z), kept)):
+        rows = order[:k]
+        for b, inside in enumerate(_groups(index[rows], n_bins)):
+            chosen = rows[inside]
+            counts[i, b] = len(chosen)
+            if weight[chosen].any():
+                for name, column in scores.items():
+                    column[i, b] = _table.lookup(name).reduce(values[name][chosen], weight[chosen])
+    return BinnedMetrics(bin_edges, kept, counts, scores)
+
+
+def uncertainty_boxes(
+    z_spec: npt.ArrayLike,
+    prediction: Prediction,
+    *,
+    by: npt.ArrayLike | None = None,
+    edges: npt.ArrayLike | None = None,
+    whiskers: tuple[float, float] = (0.0, 1.0),
+) -> dict[str, BoxStatistics]:
+    """Return box-plot statistics of the model, noise, input and total standard deviation in bins.
+
+    Parameters
+    ----------
+    z_spec : array-like of shape (n,)
+        True redshifts.
+    prediction : Prediction
+        Predictive distributions of the same n objects.
+    by, edges
+        As in `binned_metrics`.
+    whiskers : pair of float
+        Quantiles of the whiskers; by default the full range, as in the paper.
+
+    Returns
+    -------
+    dict of str to BoxStatistics
+        Keys ``model``, ``noise``, ``input`` and ``total``.
+    """
+    z = _checks.truth(z_spec, prediction)
+    low, high = whiskers
+    if not 0 <= low <= 0.25 or not 0.75 <= high <= 1:
+        msg = f"`whiskers` is {whiskers}; expected quantiles outside the box, such as (0.05, 0.95)."
+        raise ValueError(msg)
+    key, bin_edges = _bins(z, len(z), by, edges)
+    groups = _groups(_bin_index(key, bin_edges), len(bin_edges) - 1)
+    counts = np.array([len(g) for g in groups], dtype=np.intp)
+    parts = {
+        "model": prediction.model_variance,
+        "noise": prediction.noise_variance,
+        "input": prediction.input_variance,
+        "total": prediction.variance,
+    }
+    boxes = {}
+    for name, variance in parts.items():
+        std = np.sqrt(variance)
+        levels = [low, 0.25, 0.5, 0.75, high]
+        quantiles = [np.quantile(std[g], levels) if len(g) else np.full(5, np.nan) for g in groups]
+        boxes[name] = BoxStatistics(bin_edges, counts, *np.array(quantiles).T)
+    return boxes

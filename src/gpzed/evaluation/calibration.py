@@ -1,0 +1,192 @@
+"""Whether the probabilities are true: PIT histogram, Q-Q, reliability and pulls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpzed._types import FloatArray
+from gpzed.evaluation import _checks, _table
+from gpzed.prediction import Prediction
+
+
+@dataclass(frozen=True)
+class PitHistogram:
+    """Histogram of PIT values as a density; a calibrated model gives 1 in every bin.
+
+    Parameters
+    ----------
+    edges : ndarray of shape (b + 1,)
+        Bin edges from 0 to 1.
+    density : ndarray of shape (b,)
+        Density in each bin.
+    error : float
+        Standard deviation of the density in a bin if the model were calibrated.
+    below, above : float
+        Fractions of objects with PIT < 1e-4 and > 1 - 1e-4: catastrophic outliers, 1e-4 expected.
+    """
+
+    edges: FloatArray
+    density: FloatArray
+    error: float
+    below: float
+    above: float
+
+
+@dataclass(frozen=True)
+class QQCurve:
+    """Quantiles of the PIT values against those of the uniform distribution.
+
+    Parameters
+    ----------
+    theoretical, empirical : ndarray of shape (g,)
+        Levels, and the PIT values below which these fractions of the objects lie.
+    """
+
+    theoretical: FloatArray
+    empirical: FloatArray
+
+    @property
+    def difference(self) -> FloatArray:
+        """Empirical minus theoretical, shape (g,)."""
+        return self.empirical - self.theoretical
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Nominal and actual coverage of central intervals.
+
+    Parameters
+    ----------
+    nominal, actual : ndarray of shape (g,)
+        Probability of the intervals, and the fraction of objects inside.
+    error : ndarray of shape (g,)
+        Binomial standard deviation of `actual` if the model were calibrated.
+    """
+
+    nominal: FloatArray
+    actual: FloatArray
+    error: FloatArray
+
+    @property
+    def calibration_error(self) -> float:
+        """Mean absolute difference of actual and nominal coverage."""
+        return float(np.abs(self.actual - self.nominal).mean())
+
+
+@dataclass(frozen=True)
+class Pulls:
+    """Residuals in units of the predicted standard deviation.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        ``(z_spec - mean) / std``; standard normal for a calibrated Gaussian.
+    mean, std : float
+        Weighted moments of the values; 0 and 1 if calibrated.
+    scaled_deviation : float
+        1.4826 times the median absolute deviation: the width without the outliers.
+    """
+
+    values: FloatArray
+    mean: float
+    std: float
+    scaled_deviation: float
+
+
+def _transform(
+    z_spec: npt.ArrayLike, prediction: Prediction, sample_weight: npt.ArrayLike | None
+) -> tuple[FloatArray, FloatArray, float]:
+    """Return PIT values (n,), weights (n,) that sum to 1, and the effective number of objects."""
+    z = _checks.truth(z_spec, prediction)
+    weight = _checks.weights(sample_weight, len(z))
+    weight = weight / weight.sum()
+    return _table.probability_transform(z, prediction), weight, float(1 / np.dot(weight, weight))
+
+
+def pit_histogram(
+    z_spec: npt.ArrayLike,
+    prediction: Prediction,
+    *,
+    bins: int = 20,
+    sample_weight: npt.ArrayLike | None = None,
+) -> PitHistogram:
+    """Return the histogram of PIT values in `bins` equal bins.
+
+    Parameters
+    ----------
+    z_spec : array-like of shape (n,)
+        True redshifts.
+    prediction : Prediction
+        Predictive distributions of the same n objects.
+    bins : int
+        Number of bins.
+    sample_weight : array-like of shape (n,), optional
+        Weights; equal by default.
+
+    Returns
+    -------
+    PitHistogram
+
+    Examples
+    --------
+    >>> from gpzed.prediction import Prediction
+    >>> p = Prediction.gaussian([0.5, 0.6], [0.01, 0.01], [0.01, 0.01])
+    >>> pit_histogram([0.4, 0.7], p, bins=2).density
+    array([1., 1.])
+    """
+    if bins < 1:
+        msg = f"`bins` is {bins}; expected at least one."
+        raise ValueError(msg)
+    u, weight, n = _transform(z_spec, prediction, sample_weight)
+    counts, edges = np.histogram(u, bins=bins, range=(0.0, 1.0), weights=weight)
+    error = float(np.sqrt((bins - 1) / n))
+    return PitHistogram(edges, counts * bins, error, float(weight[u < 1e-4].sum()), float(weight[u > 1 - 1e-4].sum()))
+
+
+def qq_curve(
+    z_spec: npt.ArrayLike,
+    prediction: Prediction,
+    *,
+    n_points: int = 99,
+    sample_weight: npt.ArrayLike | None = None,
+) -> QQCurve:
+    """Return quantiles of the PIT values at `n_points` equally spaced levels inside (0, 1)."""
+    if n_points < 1:
+        msg = f"`n_points` is {n_points}; expected at least one."
+        raise ValueError(msg)
+    u, weight, _ = _transform(z_spec, prediction, sample_weight)
+    levels = np.arange(1, n_points + 1) / (n_points + 1)
+    order = np.argsort(u)
+    middle = np.cumsum(weight[order]) - 0.5 * weight[order]
+    return QQCurve(levels, np.interp(levels, middle, u[order]))
+
+
+def reliability(
+    z_spec: npt.ArrayLike,
+    prediction: Prediction,
+    *,
+    levels: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+) -> Reliability:
+    """Return the actual coverage of central intervals, by default at 5 % to 95 % in steps of 5 % and 99 %."""
+    u, weight, n = _transform(z_spec, prediction, sample_weight)
+    given = [*(np.arange(1, 20) / 20), 0.99] if levels is None else levels
+    nominal = np.sort(_checks.fractions("levels", given))
+    distance = 2 * np.abs(u - 0.5)
+    order = np.argsort(distance)
+    reached = np.concatenate([[0.0], np.cumsum(weight[order])])
+    actual = reached[np.searchsorted(distance[order], nominal, side="right")]
+    return Reliability(nominal, actual, np.sqrt(nominal * (1 - nominal) / n))
+
+
+def pulls(z_spec: npt.ArrayLike, prediction: Prediction, *, sample_weight: npt.ArrayLike | None = None) -> Pulls:
+    """Return residuals divided by the predicted standard deviation, and their width."""
+    z = _checks.truth(z_spec, prediction)
+    weight = _checks.weights(sample_weight, len(z))
+    values = (z - prediction.mean) / prediction.std
+    mean = _table.average(values, weight)
+    std = _table.root_average((values - mean) ** 2, weight)
+    return Pulls(values, mean, std, _table.scaled_deviation(values, weight))

@@ -1,0 +1,203 @@
+"""Scores against the fraction of objects kept, the most certain first (section 7.3 of the paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpzed._types import FloatArray, IntArray
+from gpzed.evaluation import _checks, _table
+from gpzed.prediction import Prediction
+
+PAPER_METRICS = ("rmse", "mll", "fr_0.15", "fr_0.05")
+
+
+@dataclass(frozen=True)
+class RejectionCurve:
+    """A metric of the most certain objects, as a function of the fraction kept.
+
+    Parameters
+    ----------
+    metric : str
+        Name of the metric.
+    fractions : ndarray of shape (g,)
+        Fractions of the objects kept, increasing.
+    n_kept : ndarray of shape (g,)
+        Numbers of objects kept.
+    values : ndarray of shape (g,)
+        The metric of the objects kept.
+    """
+
+    metric: str
+    fractions: FloatArray
+    n_kept: IntArray
+    values: FloatArray
+
+    @property
+    def area(self) -> float:
+        """Mean of the curve over the range of fractions (the area under it, divided by the range)."""
+        return _mean_over(self.fractions, self.values)
+
+
+@dataclass(frozen=True)
+class Improvement:
+    """Relative difference of a method to a reference along the fraction kept.
+
+    Parameters
+    ----------
+    metric : str
+        Name of the metric.
+    fractions : ndarray of shape (g,)
+        Fractions of the objects kept.
+    values : ndarray of shape (g,)
+        ``100 (method - reference) / |method|`` in per cent, as in the paper's figure; NaN where the
+        method's score is zero.
+    mean : float
+        Average over the range, with the sign turned for scores where higher is better: positive means
+        that the reference is better, as in the paper's table.
+    """
+
+    metric: str
+    fractions: FloatArray
+    values: FloatArray
+    mean: float
+
+
+def _mean_over(x: FloatArray, y: FloatArray) -> float:
+    """Return the trapezium integral of y over x, divided by the range of x."""
+    usable = np.isfinite(y)
+    x, y = x[usable], y[usable]
+    if len(x) < 2:
+        return float(y.mean()) if len(y) else float("nan")
+    return float((0.5 * (y[1:] + y[:-1]) * np.diff(x)).sum() / (x[-1] - x[0]))
+
+
+def order_by_variance(prediction: Prediction) -> IntArray:
+    """Return positions (n,) from the most to the least certain object; ties keep their order."""
+    return np.argsort(prediction.variance, kind="stable")
+
+
+def count_kept(n: int, fractions: FloatArray) -> IntArray:
+    """Return how many of n objects each fraction keeps: rounded, and at least one."""
+    return np.maximum(1, np.rint(fractions * n)).astype(np.intp)
+
+
+def rejection_curves(
+    z_spec: npt.ArrayLike,
+    prediction: Prediction,
+    metrics: Sequence[str] = PAPER_METRICS,
+    *,
+    fractions: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+) -> dict[str, RejectionCurve]:
+    """Return metrics of the objects with the smallest predicted variance, for each fraction kept.
+
+    Parameters
+    ----------
+    z_spec : array-like of shape (n,)
+        True redshifts.
+    prediction : Prediction
+        Predictive distributions of the same n objects.
+    metrics : sequence of str
+        Names in `METRICS`; by default those of the paper's figure.
+    fractions : array-like of shape (g,), optional
+        Fractions kept, by default 1 % to 100 % in steps of 1 %.
+    sample_weight : array-like of shape (n,), optional
+        Weights in the metrics; fractions count objects.
+
+    Returns
+    -------
+    dict of str to RejectionCurve
+
+    Notes
+    -----
+    Objects are sorted once; means are cumulative sums, so these cost O(n log n) in all. Medians and PIT
+    statistics are computed afresh at each fraction.
+
+    Examples
+    --------
+    >>> from gpzed.prediction import Prediction
+    >>> p = Prediction.gaussian([0.5, 0.6], [0.02, 0.01], [0.02, 0.01])
+    >>> rejection_curves([0.5, 0.7], p, ["rmse"], fractions=[0.5, 1.0])["rmse"].values
+    array([0.1       , 0.07071068])
+    """
+    z = _checks.truth(z_spec, prediction)
+    weight = _checks.weights(sample_weight, len(z))
+    if isinstance(metrics, str):
+        msg = f"`metrics` is the string {metrics!r}; give a list of names, [{metrics!r}]."
+        raise ValueError(msg)
+    kept_fractions = np.arange(1, 101) / 100 if fractions is None else _checks.fractions("fractions", fractions)
+    kept_fractions = np.sort(kept_fractions)
+    counts = count_kept(len(z), kept_fractions)
+    order = order_by_variance(prediction)
+    values = _table.per_object_values(list(metrics), z, prediction)
+    return {
+        name: RejectionCurve(
+            name, kept_fractions, counts, _cumulative(_table.lookup(name), values[name][order], weight[order], counts)
+        )
+        for name in metrics
+    }
+
+
+def rejection_curve(
+    z_spec: npt.ArrayLike,
+    prediction: Prediction,
+    metric: str = "rmse",
+    *,
+    fractions: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+) -> RejectionCurve:
+    """Return one metric against the fraction kept; see `rejection_curves`."""
+    curves = rejection_curves(z_spec, prediction, [metric], fractions=fractions, sample_weight=sample_weight)
+    return curves[metric]
+
+
+def _cumulative(metric: _table.Metric, values: FloatArray, weight: FloatArray, counts: IntArray) -> FloatArray:
+    """Return the metric of the first `counts` values; NaN where these have no weight at all."""
+    total = np.cumsum(weight)[counts - 1]
+    if metric.transform is not None:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            summed = np.cumsum(np.where(weight > 0, weight * values, 0.0))[counts - 1]
+            return metric.transform(summed / total)
+    scores = [metric.reduce(values[:k], weight[:k]) if t > 0 else np.nan for k, t in zip(counts, total, strict=True)]
+    return np.array(scores)
+
+
+def relative_improvement(reference: RejectionCurve, method: RejectionCurve) -> Improvement:
+    """Return how much better `reference` is than `method`, with the paper's formula.
+
+    Parameters
+    ----------
+    reference : RejectionCurve
+        GPVC in the paper.
+    method : RejectionCurve
+        Another method; same metric and fractions.
+
+    Returns
+    -------
+    Improvement
+
+    Raises
+    ------
+    ValueError
+        If the curves are of different metrics or fractions, or of a metric such as bias or coverage
+        for which neither higher nor lower is better.
+    """
+    if reference.metric != method.metric:
+        msg = f"`reference` is a curve of {reference.metric!r} but `method` of {method.metric!r}."
+        raise ValueError(msg)
+    if reference.metric == "bias" or reference.metric.startswith("coverage"):
+        msg = f"{reference.metric!r} is best near a target, neither high nor low; compare another metric."
+        raise ValueError(msg)
+    if not np.array_equal(reference.fractions, method.fractions):
+        msg = "`reference` and `method` have different `fractions`; compute both curves on the same ones."
+        raise ValueError(msg)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = 100 * (method.values - reference.values) / np.abs(method.values)
+    values = np.where(np.isfinite(values), values, np.nan)
+    sign = -1.0 if _table.lookup(reference.metric).higher_is_better else 1.0
+    mean = sign * _mean_over(reference.fractions, values)
+    return Improvement(reference.metric, reference.fractions, values, mean)

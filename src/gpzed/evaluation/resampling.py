@@ -1,0 +1,126 @@
+"""Error bars of metrics by the bootstrap over objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpzed._types import FloatArray
+from gpzed.evaluation import _checks, _table
+from gpzed.prediction import Prediction
+
+
+@dataclass(frozen=True)
+class BootstrapResult:
+    """A metric with its sampling error.
+
+    Parameters
+    ----------
+    value : float
+        The metric of the whole sample.
+    std : float
+        Standard deviation over the resamples.
+    low, high : float
+        Ends of the central 68 % of the resamples.
+    resamples : ndarray of shape (n_resamples,)
+        The metric of every resample.
+    """
+
+    value: float
+    std: float
+    low: float
+    high: float
+    resamples: FloatArray
+
+
+def bootstrap(
+    metric: str | Callable[..., float],
+    z_spec: npt.ArrayLike,
+    prediction: Prediction,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+    n_resamples: int = 200,
+    random_state: int | np.random.Generator | None = None,
+    **options: Any,
+) -> BootstrapResult:
+    """Return a metric with error bars from resampling the objects with replacement.
+
+    Parameters
+    ----------
+    metric : str or callable
+        A name in `METRICS` (cheap: the per-object values are computed once), or a function
+        ``metric(z_spec, prediction, sample_weight=..., **options)``.
+    z_spec : array-like of shape (n,)
+        True redshifts.
+    prediction : Prediction
+        Predictive distributions of the same n objects.
+    sample_weight : array-like of shape (n,), optional
+        Weights, resampled with the objects.
+    n_resamples : int
+        Number of resamples, at least 2.
+    random_state : int, Generator or None
+        Seed.
+    **options
+        Passed to a callable `metric`.
+
+    Returns
+    -------
+    BootstrapResult
+
+    Examples
+    --------
+    >>> from gpzed.prediction import Prediction
+    >>> p = Prediction.gaussian([0.5, 0.6, 0.7], [0.01] * 3, [0.01] * 3)
+    >>> bootstrap("bias", [0.5, 0.6, 0.7], p, random_state=0).std
+    0.0
+    """
+    z = _checks.truth(z_spec, prediction)
+    weight = _checks.weights(sample_weight, len(z))
+    if n_resamples < 2:
+        msg = f"`n_resamples` is {n_resamples}; expected at least 2."
+        raise ValueError(msg)
+    rng = np.random.default_rng(random_state)
+    if callable(metric):
+        score = _direct(metric, z, prediction, weight, options)
+    else:
+        if options:
+            msg = f"options {sorted(options)} need a callable `metric`, not the name {metric!r}."
+            raise ValueError(msg)
+        score = _reduced(_table.lookup(metric), z, prediction, weight)
+    n = len(z)
+    resamples = np.array([score(_draw(rng, weight)) for _ in range(n_resamples)])
+    low, high = np.quantile(resamples, [0.16, 0.84])
+    value = score(np.arange(n))
+    return BootstrapResult(value, float(resamples.std(ddof=1)), float(low), float(high), resamples)
+
+
+def _draw(rng: np.random.Generator, weight: FloatArray) -> npt.NDArray[np.intp]:
+    """Return n positions drawn with replacement, again if by chance none of them has any weight."""
+    rows = rng.integers(0, len(weight), len(weight))
+    while not weight[rows].any():
+        rows = rng.integers(0, len(weight), len(weight))
+    return rows
+
+
+Score = Callable[[npt.NDArray[np.intp]], float]
+
+
+def _reduced(metric: _table.Metric, z: FloatArray, prediction: Prediction, weight: FloatArray) -> Score:
+    """Return the metric as a function of positions, reusing the values per object."""
+    values = metric.per_object(z, prediction)
+    return lambda rows: metric.reduce(values[rows], weight[rows])
+
+
+def _direct(
+    metric: Callable[..., float],
+    z: FloatArray,
+    prediction: Prediction,
+    weight: FloatArray,
+    options: dict[str, Any],
+) -> Score:
+    """Return a user's metric as a function of positions."""
+    return lambda rows: metric(z[rows], prediction[rows], sample_weight=weight[rows], **options)

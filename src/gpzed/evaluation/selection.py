@@ -1,0 +1,169 @@
+"""Choosing a reliable subsample by predicted variance: completeness traded for accuracy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from gpzed._types import BoolArray, FloatArray, IntArray
+from gpzed.evaluation import _checks, _table
+from gpzed.evaluation.rejection import count_kept, order_by_variance
+from gpzed.prediction import Prediction
+
+REPORTED = ("rmse", "bias", "sigma_nmad", "fr_0.15", "fr_0.05")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The objects chosen, and what was traded for what.
+
+    Parameters
+    ----------
+    mask : ndarray of shape (n,)
+        True for the objects chosen.
+    completeness : float
+        Fraction of the objects chosen.
+    max_std : float
+        Largest predicted standard deviation among them.
+    predicted_rmse : tuple of float
+        RMSE expected from the predicted variances, before and after.
+    before, after : dict of str to float
+        Metrics of all and of the chosen objects; empty without `z_spec`.
+    binding : str
+        The criterion that set the limit.
+    """
+
+    mask: BoolArray
+    completeness: float
+    max_std: float
+    predicted_rmse: tuple[float, float]
+    binding: str
+    before: dict[str, float] = field(default_factory=dict)
+    after: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def indices(self) -> IntArray:
+        """Positions of the objects chosen, increasing."""
+        return np.flatnonzero(self.mask)
+
+
+def select(
+    prediction: Prediction,
+    *,
+    z_spec: npt.ArrayLike | None = None,
+    keep: float | None = None,
+    max_std: float | None = None,
+    max_rmse: float | None = None,
+    min_completeness: float | None = None,
+) -> Selection:
+    """Choose the most certain objects, as many as all criteria allow.
+
+    Parameters
+    ----------
+    prediction : Prediction
+        Predictive distributions of n objects.
+    z_spec : array-like of shape (n,), optional
+        True redshifts; with them `max_rmse` is measured and the metrics before and after are given.
+    keep : float, optional
+        Keep at most this fraction of the objects.
+    max_std : float, optional
+        Keep objects whose predicted standard deviation is not above this.
+    max_rmse : float, optional
+        Keep the largest number of objects whose RMSE is not above this: the measured RMSE with `z_spec`,
+        the one expected from the predicted variances without.
+    min_completeness : float, optional
+        Refuse to keep less than this fraction; alone, keep just this fraction.
+
+    Returns
+    -------
+    Selection
+
+    Raises
+    ------
+    ValueError
+        If no criterion is given, or no sample satisfies them all; the message says what is possible.
+
+    Examples
+    --------
+    >>> from gpzed.prediction import Prediction
+    >>> p = Prediction.gaussian([0.5, 0.6, 0.7], [0.02, 0.01, 0.03], [0.0, 0.0, 0.0])
+    >>> select(p, keep=0.67).indices
+    array([0, 1])
+    """
+    n = len(prediction)
+    if n == 0:
+        msg = "the prediction has no objects; there is nothing to select."
+        raise ValueError(msg)
+    z = None if z_spec is None else _checks.truth(z_spec, prediction)
+    order = order_by_variance(prediction)
+    limits = _limits(prediction, z, order, keep, max_std, max_rmse)
+    floor = 0
+    if min_completeness is not None:
+        floor = int(np.ceil(_checks.fractions("min_completeness", min_completeness)[0] * n - 1e-9))
+        limits = limits or {"min_completeness": floor}
+    if not limits:
+        msg = "no criterion given; use `keep`, `max_std`, `max_rmse` or `min_completeness`."
+        raise ValueError(msg)
+    binding = min(limits, key=lambda name: limits[name])
+    n_kept = limits[binding]
+    if n_kept < max(floor, 1):
+        raise ValueError(_refusal(binding, n_kept, n, min_completeness))
+    mask = np.zeros(n, dtype=np.bool_)
+    mask[order[:n_kept]] = True
+    return _record(prediction, z, mask, binding)
+
+
+def _refusal(binding: str, n_kept: int, n: int, min_completeness: float | None) -> str:
+    """Say why no sample will do and what would be possible."""
+    if n_kept == 0:
+        return f"no object satisfies `{binding}`; relax it."
+    return (
+        f"`{binding}` leaves {n_kept} of {n} objects, completeness {n_kept / n:.4g}, below "
+        f"`min_completeness` = {min_completeness}; relax one of the two."
+    )
+
+
+def _limits(
+    prediction: Prediction,
+    z: FloatArray | None,
+    order: IntArray,
+    keep: float | None,
+    max_std: float | None,
+    max_rmse: float | None,
+) -> dict[str, int]:
+    """Return the largest number of objects that each given criterion allows."""
+    for name, value in (("max_std", max_std), ("max_rmse", max_rmse)):
+        if value is not None and not value > 0:
+            msg = f"`{name}` is {value}; expected a positive redshift difference."
+            raise ValueError(msg)
+    n = len(order)
+    limits = {}
+    if keep is not None:
+        limits["keep"] = int(count_kept(n, _checks.fractions("keep", keep))[0])
+    if max_std is not None:
+        limits["max_std"] = int(np.count_nonzero(prediction.std <= max_std))
+    if max_rmse is not None:
+        squared = prediction.variance if z is None else (z - prediction.mean) ** 2
+        rmse = np.sqrt(np.cumsum(squared[order]) / np.arange(1, n + 1))
+        allowed = np.flatnonzero(rmse <= max_rmse)
+        limits["max_rmse"] = int(allowed[-1]) + 1 if allowed.size else 0
+    return limits
+
+
+def _record(prediction: Prediction, z: FloatArray | None, mask: BoolArray, binding: str) -> Selection:
+    """Return the selection with its figures before and after."""
+    variance = prediction.variance
+    expected = (float(np.sqrt(variance.mean())), float(np.sqrt(variance[mask].mean())))
+    before: dict[str, float] = {}
+    after: dict[str, float] = {}
+    if z is not None:
+        values = _table.per_object_values(list(REPORTED), z, prediction)
+        ones = np.ones(len(z))
+        for name, column in values.items():
+            reduce = _table.lookup(name).reduce
+            before[name] = reduce(column, ones)
+            after[name] = reduce(column[mask], ones[mask])
+    std = float(np.sqrt(variance[mask].max()))
+    return Selection(mask, float(mask.mean()), std, expected, binding, before, after)
