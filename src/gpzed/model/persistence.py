@@ -124,3 +124,17 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[Membe
             "it was not written by gpzed as it is. Train again."
         ) from reason
     return header, members
+
+
+def save_with_pipeline(path: str | os.PathLike[str], model: Any, pipeline: dict[str, Any]) -> None:
+    """Write a fitted estimator together with what leads from a catalogue to its inputs.
+
+    Parameters
+    ----------
+    path : path
+    model : GPzRegressor
+        Fitted.
+    pipeline : dict
+        Schema, features, configuration and provenance as plain JSON types; kept under ``header["pipeline"]``.
+    """
+    write_model(path, model._header() | {"pipeline": pipeline}, model.members_)

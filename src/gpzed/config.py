@@ -1,0 +1,316 @@
+"""One configuration for a run: frozen sections, read strictly from TOML, with a commented template.
+
+Options of the model are those of `GPzRegressor`: names, types, defaults and descriptions are read from its signature
+and docstring, never written a second time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, make_dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from gpzed._config_text import commented, describe_type, fits_type, nearest, parameter_docs
+from gpzed.catalog.photometry import Sentinels
+from gpzed.errors import ConfigError
+from gpzed.features import FeatureConfig, SplitConfig, WeightConfig
+from gpzed.model import GPzRegressor
+from gpzed.model.options import check_options
+
+#: Arguments of the estimator that are no options of a run: set by the pipeline.
+NOT_OPTIONS = ("self", "checkpoint", "callback", "random_state")
+
+
+@dataclass(frozen=True)
+class SchemaConfig:
+    """Which column is what. Everything left out is guessed from the names of the columns, and shown.
+
+    Parameters
+    ----------
+    bands : list of str or None
+        Bands to use, in this order; all that are found if left out.
+    convention : str or None
+        Naming convention of the columns, where several fit ("gpzed", "sdss_model", "lsst", "des_auto", ...).
+    mag : str or None
+        Template of the magnitude columns, like "mag_{band}_lsst"; needs `bands`.
+    flux : str or None
+        Template of the flux columns, instead of magnitudes; needs `zero_point`.
+    err : str or None
+        Template of the error columns.
+    flag : str or None
+        Template of the flag columns: 0 measured, 1 not detected, 2 not observed.
+    zero_point : float or None
+        AB magnitude of flux 1: 31.4 for nJy, 23.9 for uJy.
+    redshift : str or None
+        Column of the spectroscopic redshift.
+    weight : str or None
+        Column of the cost weight.
+    id : str or None
+        Column of the identifier.
+    ebv : str or None
+        Column of E(B-V).
+    format : str or None
+        Format of the catalogue if its suffix does not tell: fits, parquet, hdf5, csv, ecsv, votable.
+    hdf5_group : str or None
+        Group of an HDF5 file that holds the columns.
+    """
+
+    bands: tuple[str, ...] | None = None
+    convention: str | None = None
+    mag: str | None = None
+    flux: str | None = None
+    err: str | None = None
+    flag: str | None = None
+    zero_point: float | None = None
+    redshift: str | None = None
+    weight: str | None = None
+    id: str | None = None
+    ebv: str | None = None
+    format: str | None = None
+    hdf5_group: str | None = None
+
+
+@dataclass(frozen=True)
+class PredictConfig:
+    """What `gpzed predict` writes.
+
+    Parameters
+    ----------
+    quantiles : list of float
+        Levels between 0 and 1; 0.16 becomes the column z_q16.
+    components : bool
+        Whether to write weight, mean and standard deviation of every Gaussian of the mixture too.
+    columns : list of str or None
+        Input columns to copy to the output; all if left out, none if empty.
+    chunk_rows : int or None
+        Rows worked on at a time; chosen by the width of the table if left out.
+    """
+
+    quantiles: tuple[float, ...] = ()
+    components: bool = False
+    columns: tuple[str, ...] | None = None
+    chunk_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        bad = [level for level in self.quantiles if not 0.0 < level < 1.0]
+        if bad:
+            raise ConfigError(f"`quantiles` has {bad[0]:g}; expected levels above 0 and below 1, like 0.16")
+        if self.chunk_rows is not None and self.chunk_rows < 1:
+            raise ConfigError(f"`chunk_rows` is {self.chunk_rows}; expected at least 1")
+
+
+def _model_fields() -> list[tuple[str, Any, Any]]:
+    hints = get_type_hints(GPzRegressor.__init__)
+    parameters = inspect.signature(GPzRegressor.__init__).parameters
+    return [
+        (name, hints[name], field(default=parameter.default))
+        for name, parameter in parameters.items()
+        if name not in NOT_OPTIONS
+    ]
+
+
+def _check_model(self: Any) -> None:
+    try:
+        check_options(GPzRegressor(**dataclasses.asdict(self)))
+    except (ValueError, TypeError) as error:
+        raise ConfigError(str(error)) from None
+
+
+ModelConfig: Any = make_dataclass(
+    "ModelConfig", _model_fields(), frozen=True, namespace={"__post_init__": _check_model}
+)
+ModelConfig.__doc__ = (
+    "The model and its training: the options of `gpzed.GPzRegressor`.\n\n"
+    + inspect.cleandoc(GPzRegressor.__doc__ or "").partition("\n\n")[2]
+)
+ModelConfig.__module__ = __name__
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that decides a run.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of all that is random: starts, splits, samples.
+    """
+
+    seed: int = 0
+    schema: SchemaConfig = field(default_factory=SchemaConfig)
+    sentinels: Sentinels = field(default_factory=Sentinels)
+    features: FeatureConfig = field(default_factory=FeatureConfig)
+    weights: WeightConfig = field(default_factory=WeightConfig)
+    split: SplitConfig = field(default_factory=SplitConfig)
+    model: Any = field(default_factory=ModelConfig)
+    predict: PredictConfig = field(default_factory=PredictConfig)
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise ConfigError(f"`seed` is {self.seed}; expected a whole number >= 0")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the configuration as plain JSON types, options left at None omitted."""
+        return {
+            key: {k: _plain(v) for k, v in value.items() if v is not None} if isinstance(value, dict) else value
+            for key, value in dataclasses.asdict(self).items()
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any], source: str = "configuration") -> RunConfig:
+        """Build a configuration from nested mappings, strictly.
+
+        Parameters
+        ----------
+        stored : mapping
+            Sections and their keys.
+        source : str
+            Where it comes from, for messages.
+
+        Returns
+        -------
+        RunConfig
+
+        Raises
+        ------
+        ConfigError
+            A key is unknown (the nearest valid one is named) or a value is of the wrong kind.
+        """
+        sections = _sections()
+        known = [*sections, "seed"]
+        ready: dict[str, Any] = {}
+        for key, value in stored.items():
+            if key == "seed":
+                ready[key] = _checked(value, int, "seed", source)
+            elif key in sections:
+                ready[key] = _section(key, sections[key], value, source)
+            else:
+                raise ConfigError(f"{source}: unknown key `{key}`; {nearest(key, _everywhere(known))}")
+        made: RunConfig = _made(cls, ready, source, "")
+        return made
+
+    def override(self, section: str, **options: Any) -> RunConfig:
+        """Return the configuration with some options of a section replaced; those that are None stay as they are."""
+        given = {key: value for key, value in options.items() if value is not None}
+        if not given:
+            return self
+        if section == "":
+            made: RunConfig = _made(dataclasses.replace, given, "option", "", self)
+            return made
+        part = _made(dataclasses.replace, given, "option", section, getattr(self, section))
+        return dataclasses.replace(self, **{section: part})
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, Mapping) else value
+
+
+def _sections() -> dict[str, Any]:
+    return {item.name: item.default_factory for item in dataclasses.fields(RunConfig) if item.name != "seed"}
+
+
+def _everywhere(top: list[str]) -> dict[str, str]:
+    """Return where every key lives, for hints: the top level first."""
+    places = dict.fromkeys(top, "at the top")
+    for section, kind in _sections().items():
+        for item in dataclasses.fields(kind):
+            places.setdefault(item.name, f"in section [{section}]")
+    return places
+
+
+def _section(section: str, kind: Any, stored: Any, source: str) -> Any:
+    if not isinstance(stored, Mapping):
+        raise ConfigError(f"{source}: `{section}` is {stored!r}; expected a section: write [{section}]")
+    hints = {item.name: item.type for item in dataclasses.fields(kind)}
+    if kind is not ModelConfig:
+        hints = get_type_hints(kind)
+    ready = {}
+    for key, value in stored.items():
+        if key not in hints:
+            places = dict.fromkeys(hints, f"in section [{section}]")
+            raise ConfigError(
+                f"{source}: unknown key `{key}` in section [{section}]; {nearest(key, places, _everywhere([]))}"
+            )
+        ready[key] = _checked(value, hints[key], f"{section}.{key}", source)
+    return _made(kind, ready, source, section)
+
+
+def _checked(value: Any, hint: Any, name: str, source: str) -> Any:
+    ok, ready = fits_type(value, hint)
+    if not ok:
+        raise ConfigError(f"{source}: `{name}` is {value!r}; expected {describe_type(hint)}")
+    return ready
+
+
+def _made(kind: Any, options: dict[str, Any], source: str, section: str, *arguments: Any) -> Any:
+    try:
+        return kind(*arguments, **options)
+    except ConfigError as error:
+        place = f", section [{section}]" if section else ""
+        raise ConfigError(f"{source}{place}: {error}") from None
+
+
+def load_config(path: str | os.PathLike[str]) -> RunConfig:
+    """Read a configuration from a TOML file.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    RunConfig
+
+    Raises
+    ------
+    ConfigError
+        The file is missing or no TOML, a key is unknown, or a value is not usable.
+    """
+    try:
+        with Path(path).open("rb") as stream:
+            stored = tomllib.load(stream)
+    except OSError as error:
+        raise ConfigError(f"configuration '{path}' cannot be read: {error.strerror}; check the path") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"configuration '{path}' is not valid TOML: {error}") from None
+    return RunConfig.from_dict(stored, source=f"'{path}'")
+
+
+def config_template(config: RunConfig | None = None) -> str:
+    """Return a commented TOML file that holds the defaults, or the values of a configuration.
+
+    Parameters
+    ----------
+    config : RunConfig, optional
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import tomllib
+    >>> RunConfig.from_dict(tomllib.loads(config_template())) == RunConfig()
+    True
+    """
+    chosen = config or RunConfig()
+    lines = [
+        "# Configuration of gpzed: `gpzed train FILE -o MODEL --config THIS_FILE`.",
+        "# Values are the defaults; lines that start with #: are unset, remove the #: to set them.",
+        "",
+        *commented("seed", chosen.seed, int, parameter_docs(RunConfig)["seed"]),
+    ]
+    for section in _sections():
+        part = getattr(chosen, section)
+        kind = type(part)
+        hints = {i.name: i.type for i in dataclasses.fields(kind)} if kind is ModelConfig else get_type_hints(kind)
+        docs = parameter_docs(kind)
+        lines += ["", f"# {(kind.__doc__ or '').strip().splitlines()[0]}", f"[{section}]"]
+        for item in dataclasses.fields(kind):
+            lines += commented(item.name, getattr(part, item.name), hints[item.name], docs.get(item.name, ""))
+    return "\n".join(lines) + "\n"

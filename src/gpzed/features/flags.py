@@ -1,0 +1,63 @@
+"""What a prediction had to put up with, as bits of one number per object."""
+
+from __future__ import annotations
+
+from enum import IntFlag
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Flag(IntFlag):
+    """Bits of the column ``z_flags``; 0 means that nothing had to be repaired."""
+
+    MISSING_BAND_IMPUTED = 1
+    NOT_DETECTED_SUBSTITUTED = 2
+    FAILED_BAND_IMPUTED = 4
+    CLIPPED_INPUT = 8
+    OUTSIDE_COVERAGE = 16
+    NO_MEASUREMENT = 32
+
+
+#: What each bit means, in words; stored in the metadata of every predictions file.
+FLAG_MEANINGS: dict[Flag, str] = {
+    Flag.MISSING_BAND_IMPUTED: (
+        "a band was not observed (or E(B-V) was missing); filled with its mean given the other bands"
+    ),
+    Flag.NOT_DETECTED_SUBSTITUTED: (
+        "a band was observed but nothing was detected; the given limit or the faint limit of the training "
+        "rows stands in"
+    ),
+    Flag.FAILED_BAND_IMPUTED: "a measurement failed; filled with its mean given the other bands",
+    Flag.CLIPPED_INPUT: "an input lay outside the range of the training rows and was moved to its edge",
+    Flag.OUTSIDE_COVERAGE: (
+        "the inputs lie farther from the centre of the training rows (Mahalanobis distance) than nearly all of these"
+    ),
+    Flag.NO_MEASUREMENT: "no band was measured; mean and variance are those of the training redshifts",
+}
+
+
+def flag_legend() -> dict[str, str]:
+    """Return the meaning of every bit, by ``"value NAME"``.
+
+    Examples
+    --------
+    >>> list(flag_legend())[3]
+    '8 CLIPPED_INPUT'
+    """
+    return {f"{int(flag)} {flag.name}": text for flag, text in FLAG_MEANINGS.items()}
+
+
+def count_flags(flags: npt.NDArray[np.uint32]) -> dict[str, int]:
+    """Return how many objects carry each bit, by name; bits that nobody carries are left out.
+
+    Parameters
+    ----------
+    flags : ndarray of uint32 of shape (n,)
+
+    Returns
+    -------
+    dict of str to int
+    """
+    counts = {str(flag.name): int(np.count_nonzero(flags & np.uint32(flag))) for flag in Flag}
+    return {name: count for name, count in counts.items() if count}

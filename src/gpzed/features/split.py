@@ -1,0 +1,127 @@
+"""Which rows train, which choose the iterate, which are put aside to judge by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpzed._types import AnyArray, IntArray
+from gpzed.errors import CatalogError, ConfigError
+
+_WORDS = {
+    "train": 0, "training": 0, "0": 0,
+    "validation": 1, "valid": 1, "val": 1, "1": 1,
+    "test": 2, "testing": 2, "2": 2,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SplitConfig:
+    """Which rows of the catalogue are used, and for what.
+
+    Parameters
+    ----------
+    validation : float
+        Part of the rows that chooses the iterate and does nothing else; 0 to let the estimator hold out rows itself
+        (`validation_fraction` under [model]), which serve the final fit too.
+    test : float
+        Part of the rows put aside; training reports how well they are predicted.
+    column : str
+        Column that says it instead: train, validation or test, or 0, 1, 2; "" for none.
+    min_redshift : float or None
+        Rows at or below this redshift are left out (stars).
+    max_redshift : float or None
+        Rows above this redshift are left out.
+    """
+
+    validation: float = 0.0
+    test: float = 0.0
+    column: str = ""
+    min_redshift: float | None = None
+    max_redshift: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("validation", "test"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ConfigError(f"`{name}` is {getattr(self, name)}; expected a part of the rows, 0 to below 1")
+        if self.validation + self.test >= 1.0:
+            raise ConfigError(f"`validation` + `test` is {self.validation + self.test:g}; nothing is left to train on")
+        if self.column and (self.validation or self.test):
+            raise ConfigError("`column` is given and so are parts; give either the column or `validation` and `test`")
+
+
+@dataclass(frozen=True)
+class Split:
+    """Row numbers of each part, ascending.
+
+    Attributes
+    ----------
+    train, validation, test : ndarray of int
+    """
+
+    train: IntArray
+    validation: IntArray
+    test: IntArray
+
+
+def random_split(n: int, validation: float, test: float, seed: int) -> Split:
+    """Split rows at random.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    validation, test : float
+        Parts.
+    seed : int
+        The same seed gives the same split.
+
+    Returns
+    -------
+    Split
+
+    Examples
+    --------
+    >>> split = random_split(10, 0.2, 0.3, seed=0)
+    >>> len(split.train), len(split.validation), len(split.test)
+    (5, 2, 3)
+    """
+    order = np.random.default_rng(seed).permutation(n)
+    n_validation, n_test = round(validation * n), round(test * n)
+    cut = n - n_validation - n_test
+    parts = np.split(order, [cut, cut + n_validation])
+    return Split(*(np.sort(part) for part in parts))
+
+
+def split_by_column(values: AnyArray, name: str) -> Split:
+    """Split rows as a column says.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        Text (train, validation, test; letter case ignored), integers 0, 1, 2, or booleans (True trains, False tests).
+    name : str
+        Name of the column, for messages.
+
+    Returns
+    -------
+    Split
+    """
+    if values.dtype.kind == "b":
+        codes = np.where(values, 0, 2)
+    else:
+        words, which = np.unique(values, return_inverse=True)
+        keys = [_word(word) for word in words]
+        unknown = [word for word, key in zip(words, keys, strict=True) if key not in _WORDS]
+        if unknown:
+            raise CatalogError(
+                f"split column {name!r} holds {unknown[0]!s}; expected train, validation or test, or 0, 1 or 2"
+            )
+        codes = np.array([_WORDS[key] for key in keys])[which.ravel()]
+    return Split(*(np.flatnonzero(codes == code) for code in range(3)))
+
+
+def _word(value: object) -> str:
+    text = str(value).strip().lower()
+    return text.removesuffix(".0")

@@ -1,0 +1,365 @@
+"""The fitted map from photometry to the inputs of the model, and the flags that go with it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpzed._types import BoolArray, FloatArray
+from gpzed.catalog.photometry import Photometry, Status
+from gpzed.errors import CatalogError, ConfigError
+from gpzed.features.bands import BandValues, band_values, softening_of
+from gpzed.features.config import FeatureConfig
+from gpzed.features.flags import Flag
+from gpzed.features.gaussian import fill_missing, fit_gaussian
+
+#: Faintest part of the measured values of a band whose median error stands in for that of a non-detection.
+FAINT_PART = 0.02
+MIN_VARIANCE = 1e-12
+
+Floats = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class FeatureTransformer:
+    """Photometry to inputs, as fitted on training rows; made by `fit_transformer`.
+
+    Attributes
+    ----------
+    config : FeatureConfig
+    bands : tuple of str
+        Bands in their order.
+    has_errors : bool
+        Whether the inputs hold the logarithms of the errors.
+    softening : tuple of float of length b
+        Of asinh magnitudes, in units of the flux of magnitude 0.
+    lower, upper : tuple of float of length k
+        Range of each column (magnitudes, then ln errors); values outside it are moved to its edge.
+    mean : tuple of float of length k
+    covariance : tuple of tuple of float, (k, k)
+        Density of the columns, for missing bands.
+    faint : tuple of float of length k
+        Columns of a band in which nothing was detected.
+    ebv : float
+        Median E(B-V), for rows without one.
+    center : tuple of float of length d
+    precision : tuple of tuple of float, (d, d)
+        For the Mahalanobis distance of the inputs.
+    max_distance : float
+        Distance beyond which an object is outside the coverage of the training rows.
+    """
+
+    config: FeatureConfig
+    bands: tuple[str, ...]
+    has_errors: bool
+    softening: Floats
+    lower: Floats
+    upper: Floats
+    mean: Floats
+    covariance: tuple[Floats, ...]
+    faint: Floats
+    ebv: float
+    center: Floats
+    precision: tuple[Floats, ...]
+    max_distance: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the inputs, in their order."""
+        stem = "asinh_" if self.config.magnitudes == "asinh" else "mag_"
+        if self.config.colours:
+            values = [f"{blue}-{red}" for blue, red in zip(self.bands, self.bands[1:], strict=False)]
+            values.append(stem + self.bands[_reference(self.config, self.bands)])
+        else:
+            values = [stem + band for band in self.bands]
+        return (*values, *(f"ln_err_{band}" for band in self.bands if self.has_errors))
+
+    def transform(
+        self, photometry: Photometry, ebv: FloatArray | None = None
+    ) -> tuple[FloatArray, npt.NDArray[np.uint32]]:
+        """Make the inputs of the model, the same for a row whatever rows come with it.
+
+        Parameters
+        ----------
+        photometry : Photometry
+            Of the bands the transformer was fitted for.
+        ebv : ndarray of shape (n,) or None
+            E(B-V) of each object; needed if there is an extinction correction.
+
+        Returns
+        -------
+        X : ndarray of float64 of shape (n, d)
+        flags : ndarray of uint32 of shape (n,)
+            Bits of `Flag`.
+        """
+        if photometry.bands != self.bands:
+            raise CatalogError(
+                f"the photometry has bands {list(photometry.bands)}; the model was trained on {list(self.bands)}: "
+                "give these, in this order"
+            )
+        extinction, no_ebv = _extinction(self.config, self.bands, ebv, len(photometry), self.ebv)
+        bands = band_values(photometry, self.config, self.softening, extinction)
+        columns = _columns(bands, self.has_errors)
+        flags = _status_flags(bands.status)
+        flags[no_ebv] |= np.uint32(Flag.MISSING_BAND_IMPUTED)
+        clipped = np.clip(columns, self._lower, self._upper)  # NaN stays NaN
+        moved = (columns < self._lower) | (columns > self._upper)
+        flags[moved.any(axis=1)] |= np.uint32(Flag.CLIPPED_INPUT)
+        _substitute_limits(clipped, bands.status, photometry.limit, self, extinction)
+        filled = fill_missing(clipped, self._mean, self._covariance)
+        X = _arranged(filled, self.config, self.bands)
+        flags[self.distance(X) > self.max_distance] |= np.uint32(Flag.OUTSIDE_COVERAGE)
+        return X, flags
+
+    def distance(self, X: FloatArray) -> FloatArray:
+        """Return the Mahalanobis distance of inputs (n, d) from the centre of the training rows, shape (n,)."""
+        centred = X - self._center
+        squared: FloatArray = np.einsum("nd,nd->n", centred @ self._precision, centred)
+        return np.asarray(np.sqrt(np.maximum(squared, 0.0)))
+
+    @cached_property
+    def _lower(self) -> FloatArray:
+        return np.array(self.lower)
+
+    @cached_property
+    def _upper(self) -> FloatArray:
+        return np.array(self.upper)
+
+    @cached_property
+    def _mean(self) -> FloatArray:
+        return np.array(self.mean)
+
+    @cached_property
+    def _covariance(self) -> FloatArray:
+        return np.array(self.covariance)
+
+    @cached_property
+    def _center(self) -> FloatArray:
+        return np.array(self.center)
+
+    @cached_property
+    def _precision(self) -> FloatArray:
+        return np.array(self.precision)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the transformer as plain JSON types."""
+        stored = dataclasses.asdict(self)
+        return {key: [list(v) if isinstance(v, tuple) else v for v in value] if isinstance(value, tuple) else value
+                for key, value in stored.items()}  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> FeatureTransformer:
+        """Return the transformer that `to_dict` stored."""
+        ready = {key: _tuples(value) for key, value in stored.items()}
+        return cls(**{**ready, "config": FeatureConfig(**stored["config"])})
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(entry) for entry in value) if isinstance(value, list) else value
+
+
+def fit_transformer(
+    photometry: Photometry, config: FeatureConfig | None = None, ebv: FloatArray | None = None
+) -> FeatureTransformer:
+    """Fit the map from photometry to inputs on training rows.
+
+    Parameters
+    ----------
+    photometry : Photometry
+        Of the training rows.
+    config : FeatureConfig, optional
+    ebv : ndarray of shape (n,) or None
+        E(B-V) of each object; needed if there is an extinction correction.
+
+    Returns
+    -------
+    FeatureTransformer
+
+    Raises
+    ------
+    ConfigError
+        Options and catalogue do not fit together.
+    CatalogError
+        A band has no measurement in any row.
+    """
+    config = config or FeatureConfig()
+    has_errors = _check(photometry, config)
+    fill_ebv = 0.0 if ebv is None or not np.isfinite(ebv).any() else float(np.nanmedian(ebv))
+    extinction, _ = _extinction(config, photometry.bands, ebv, len(photometry), fill_ebv)
+    is_asinh = config.magnitudes == "asinh"
+    softening = softening_of(photometry, extinction) if is_asinh else np.ones(len(photometry.bands))
+    bands = band_values(photometry, config, softening, extinction)
+    columns = _columns(bands, has_errors and config.errors)
+    _require_measurements(bands, photometry.bands)
+    lower, upper = _ranges(columns, config.clip)
+    columns = np.clip(columns, lower, upper)
+    faint = _faint_limits(columns, len(photometry.bands), softening if is_asinh else None)
+    draft = FeatureTransformer(
+        config, photometry.bands, has_errors and config.errors, _floats(softening), _floats(lower), _floats(upper),
+        _floats(faint), ((0.0,),), _floats(faint), fill_ebv, (), (), np.inf,
+    )  # fmt: skip
+    _substitute_limits(columns, bands.status, photometry.limit, draft, extinction)
+    mean, covariance = fit_gaussian(columns, np.nanmedian(columns, axis=0))
+    filled = fill_missing(columns, mean, covariance)
+    X = _arranged(filled, config, photometry.bands)
+    center, precision = _metric(X)
+    draft = dataclasses.replace(
+        draft, mean=_floats(mean), covariance=_rows(covariance), center=_floats(center), precision=_rows(precision)
+    )
+    return dataclasses.replace(draft, max_distance=float(np.quantile(draft.distance(X), config.coverage)))
+
+
+def _floats(values: FloatArray) -> Floats:
+    return tuple(float(value) for value in values)
+
+
+def _rows(matrix: FloatArray) -> tuple[Floats, ...]:
+    return tuple(_floats(row) for row in matrix)
+
+
+def _check(photometry: Photometry, config: FeatureConfig) -> bool:
+    """Check that options and photometry go together; return whether there are errors."""
+    if len(photometry) == 0:
+        raise CatalogError("there are no training rows to fit the features on; give a catalogue with redshifts")
+    has_errors = bool(np.isfinite(photometry.errors).any())
+    if config.magnitudes == "asinh" and not has_errors:
+        raise ConfigError('`magnitudes` is "asinh" but the catalogue has no errors, which set its softening')
+    known = list(photometry.bands)
+    strange = [band for band in config.extinction if band not in known]
+    if strange:
+        raise ConfigError(f"`extinction` has band {strange[0]!r}; the bands are {', '.join(known)}")
+    if config.reference_band and config.reference_band not in known:
+        raise ConfigError(f"`reference_band` is {config.reference_band!r}; expected one of {', '.join(known)}")
+    return has_errors
+
+
+def _require_measurements(bands: BandValues, names: tuple[str, ...]) -> None:
+    empty = [name for name, column in zip(names, bands.values.T, strict=True) if not np.isfinite(column).any()]
+    if empty:
+        raise CatalogError(
+            f"band {empty[0]!r} has no measurement in any training row; leave it out: --bands "
+            f"{','.join(name for name in names if name not in empty)}"
+        )
+
+
+def _extinction(
+    config: FeatureConfig, bands: tuple[str, ...], ebv: FloatArray | None, n: int, fill: float
+) -> tuple[FloatArray | None, BoolArray]:
+    """Return magnitudes of extinction (n, b), or None, and where E(B-V) was missing."""
+    none = np.zeros(n, dtype=bool)
+    if not config.extinction:
+        return None, none
+    if ebv is None:
+        raise ConfigError("`extinction` is given but there is no E(B-V) column; name it with `ebv` under [schema]")
+    missing = ~np.isfinite(ebv)
+    coefficients = np.array([config.extinction.get(band, 0.0) for band in bands])
+    return np.where(missing, fill, ebv)[:, None] * coefficients, missing
+
+
+def _columns(bands: BandValues, has_errors: bool) -> FloatArray:
+    measured = bands.status == Status.MEASURED
+    values = np.where(measured, bands.values, np.nan)
+    if not has_errors:
+        return values
+    return np.concatenate([values, np.where(measured, np.log(bands.errors), np.nan)], axis=1)
+
+
+def _status_flags(status: npt.NDArray[np.int8]) -> npt.NDArray[np.uint32]:
+    flags = np.zeros(len(status), dtype=np.uint32)
+    if not status.any():
+        return flags
+    for meaning, flag in (
+        (Status.NOT_OBSERVED, Flag.MISSING_BAND_IMPUTED),
+        (Status.NOT_DETECTED, Flag.NOT_DETECTED_SUBSTITUTED),
+        (Status.FAILED, Flag.FAILED_BAND_IMPUTED),
+    ):
+        flags[(status == meaning).any(axis=1)] |= np.uint32(flag)
+    flags[(status != Status.MEASURED).all(axis=1)] |= np.uint32(Flag.NO_MEASUREMENT)
+    return flags
+
+
+def _ranges(columns: FloatArray, clip: float) -> tuple[FloatArray, FloatArray]:
+    """Return the range of each column: `clip` robust standard deviations from the median, either side its own."""
+    k = columns.shape[1]
+    if clip == 0.0:
+        return np.full(k, -1e300), np.full(k, 1e300)
+    low, middle, high = np.nanquantile(columns, (0.025, 0.5, 0.975), axis=0)
+    spread = np.maximum((high - low) / 3.92, 1e-6)  # 95 % of a Gaussian lie within 1.96 standard deviations
+    below, above = np.maximum((middle - low) / 1.96, 0.1 * spread), np.maximum((high - middle) / 1.96, 0.1 * spread)
+    return middle - clip * below, middle + clip * above
+
+
+def _faint_limits(columns: FloatArray, b: int, softening: FloatArray | None) -> FloatArray:
+    """Return what stands in for a band without a detection: the faint end of those with one, and its error.
+
+    Asinh magnitudes have a value for no flux at all, which is taken instead.
+    """
+    faint = np.empty(columns.shape[1])
+    for j in range(b):
+        column = columns[:, j]
+        measured = np.isfinite(column)
+        edge = np.quantile(column[measured], 1.0 - FAINT_PART)
+        tail = measured & (column >= edge)
+        faint[j] = np.median(column[tail]) if softening is None else _zero_flux(softening[j])
+        if columns.shape[1] > b:
+            faint[b + j] = np.median(columns[tail, b + j])
+    return faint
+
+
+def _zero_flux(softening: float) -> float:
+    """Return the asinh magnitude of zero flux."""
+    return float(-2.5 * np.log10(softening))
+
+
+def _substitute_limits(
+    columns: FloatArray,
+    status: npt.NDArray[np.int8],
+    limit: FloatArray | None,
+    fitted: FeatureTransformer,
+    extinction: FloatArray | None,
+) -> None:
+    """Put limits in place of non-detections, in `columns` itself."""
+    unseen = status == Status.NOT_DETECTED
+    if not unseen.any():
+        return
+    b = len(fitted.bands)
+    for j in np.flatnonzero(unseen.any(axis=0)):
+        rows = unseen[:, j]
+        columns[rows, j] = fitted.faint[j]
+        if columns.shape[1] > b:
+            columns[rows, b + j] = fitted.faint[b + j]
+        if limit is not None and fitted.config.magnitudes == "pogson":
+            given = rows & np.isfinite(limit[:, j])
+            value = limit[given, j] - (0.0 if extinction is None else extinction[given, j])
+            columns[given, j] = np.clip(value, fitted.lower[j], fitted.upper[j])
+
+
+def _reference(config: FeatureConfig, bands: tuple[str, ...]) -> int:
+    return bands.index(config.reference_band) if config.reference_band else len(bands) // 2
+
+
+def _arranged(columns: FloatArray, config: FeatureConfig, bands: tuple[str, ...]) -> FloatArray:
+    """Return magnitudes as they are, or as colours and one magnitude; errors follow."""
+    if not config.colours:
+        return columns
+    b = len(bands)
+    values = columns[:, :b]
+    reference = values[:, [_reference(config, bands)]]
+    return np.concatenate([values[:, :-1] - values[:, 1:], reference, columns[:, b:]], axis=1)
+
+
+def _metric(X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return centre and inverse covariance of the inputs."""
+    center = X.mean(axis=0)
+    centred = X - center
+    covariance = centred.T @ centred / len(X)
+    variance, directions = np.linalg.eigh(covariance)
+    usable = variance > MIN_VARIANCE * max(float(variance[-1]), 1e-300)
+    inverse = np.where(usable, 1.0 / np.where(usable, variance, 1.0), 0.0)
+    return center, (directions * inverse) @ directions.T

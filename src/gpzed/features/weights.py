@@ -1,0 +1,155 @@
+"""Cost weights of training rows: which redshifts, or which photometry, should count more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from gpzed._types import FloatArray
+from gpzed.errors import CatalogError, ConfigError
+
+WeightMethod = Literal["none", "redshift", "balanced", "column", "target"]
+WEIGHT_METHODS: tuple[WeightMethod, ...] = ("none", "redshift", "balanced", "column", "target")
+
+MAX_TARGET_ROWS = 200_000
+"""Rows of a target catalogue that are looked at, drawn at random: plenty for a density in a few bands."""
+
+
+@dataclass(frozen=True)
+class WeightConfig:
+    """How much each training row counts.
+
+    Parameters
+    ----------
+    method : {"none", "redshift", "balanced", "column", "target"}
+        All alike; (1 + z)^-2, for errors relative to 1 + z; inverse density of redshift, so that rare redshifts count
+        more; the weight column of the schema; or such that the photometry of the training rows is distributed like
+        that of a target catalogue (Lima et al. 2008).
+    bin_width : float
+        "balanced": width of the bins in redshift that the density is counted in.
+    max_weight : float
+        "balanced" and "target": no row counts more than this many times the average.
+    target : str
+        "target": the catalogue to look like; needs no redshifts.
+    n_neighbours : int
+        "target": training neighbours that set the size of the neighbourhood in which target objects are counted.
+    """
+
+    method: WeightMethod = "none"
+    bin_width: float = 0.1
+    max_weight: float = 20.0
+    target: str = ""
+    n_neighbours: int = 20
+
+    def __post_init__(self) -> None:
+        if self.method not in WEIGHT_METHODS:
+            raise ConfigError(f"`method` is {self.method!r}; expected one of {', '.join(WEIGHT_METHODS)}")
+        if not self.bin_width > 0.0:
+            raise ConfigError(f"`bin_width` is {self.bin_width}; expected a width in redshift above 0")
+        if not self.max_weight > 1.0:
+            raise ConfigError(f"`max_weight` is {self.max_weight}; expected a number above 1")
+        if self.n_neighbours < 1:
+            raise ConfigError(f"`n_neighbours` is {self.n_neighbours}; expected at least 1")
+        if (self.method == "target") != bool(self.target):
+            raise ConfigError('`method` = "target" and the file name `target` go together; give both or neither')
+
+
+def normalised(weights: FloatArray, max_weight: float = np.inf) -> FloatArray:
+    """Return weights with mean 1, none above `max_weight` times the mean.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n,)
+        Not negative, not all zero.
+    max_weight : float
+
+    Returns
+    -------
+    ndarray of shape (n,)
+    """
+    bad = ~np.isfinite(weights) | (weights < 0.0)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise CatalogError(
+            f"{int(bad.sum())} training rows have a weight that is negative or missing, the first is row {row} "
+            f"({weights[row]}); expected weights >= 0: repair or drop those rows"
+        )
+    if not weights.any():
+        raise CatalogError("all training rows have weight 0; expected some above it")
+    capped = np.minimum(weights / weights.mean(), max_weight)
+    return np.asarray(capped / capped.mean())
+
+
+def redshift_weights(z: FloatArray) -> FloatArray:
+    """Return (1 + z)^-2 with mean 1: errors count relative to 1 + z (section 6 of the paper)."""
+    return normalised((1.0 + z) ** -2.0)
+
+
+def balanced_weights(z: FloatArray, bin_width: float = 0.1, max_weight: float = 20.0) -> FloatArray:
+    """Return weights that make every bin in redshift count alike.
+
+    Parameters
+    ----------
+    z : ndarray of shape (n,)
+    bin_width : float
+        Width of the bins, which start at redshift 0.
+    max_weight : float
+        Limit, relative to the mean.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        With mean 1.
+
+    Examples
+    --------
+    >>> balanced_weights(np.array([0.05, 0.06, 0.07, 0.55]), bin_width=0.1)
+    array([0.67, 0.67, 0.67, 2.  ])
+    """
+    bins = np.floor(z / bin_width).astype(np.int64)
+    _, which, counts = np.unique(bins, return_inverse=True, return_counts=True)
+    return normalised(1.0 / counts[which.ravel()], max_weight)
+
+
+def target_weights(X: FloatArray, X_target: FloatArray, n_neighbours: int = 20, max_weight: float = 20.0) -> FloatArray:
+    """Return weights that give training rows the distribution of a target sample.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Inputs of the training rows.
+    X_target : ndarray of shape (n_target, d)
+        Inputs of the target objects.
+    n_neighbours : int
+        Training neighbours that set the radius.
+    max_weight : float
+        Limit, relative to the mean.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        With mean 1. Zero where there is no target object nearby.
+
+    Notes
+    -----
+    The estimator of Lima et al. (2008, MNRAS 390, 118): around each training object the distance to its k-th
+    training neighbour is taken, and the target objects within that distance are counted; their number over k is
+    the ratio of the densities. Distances are Euclidean after scaling each input by its spread in both samples.
+    """
+    if len(X_target) == 0:
+        raise CatalogError("the target catalogue has no usable rows; expected photometry in the bands of the model")
+    scale = np.concatenate([X, X_target]).std(axis=0)
+    scale = np.where(scale > 0.0, scale, 1.0)
+    k = min(n_neighbours, len(X) - 1)
+    if k < 1:
+        return np.ones(len(X))
+    own = cKDTree(X / scale)
+    radius = own.query(X / scale, k=[k + 1])[0][:, 0]  # the first neighbour is the object itself
+    target = cKDTree(X_target / scale)
+    counts = target.query_ball_point(X / scale, radius * (1.0 + 1e-12), return_length=True)
+    if not counts.any():
+        raise CatalogError("no target object resembles any training object; check the bands and zero points of both")
+    return normalised(counts.astype(np.float64), max_weight)

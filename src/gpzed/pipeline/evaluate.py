@@ -1,0 +1,169 @@
+"""From a file with predictions and true redshifts to metrics."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpzed._types import FloatArray
+from gpzed.catalog import catalog_info, read_catalog
+from gpzed.catalog.conventions import REDSHIFT_NAMES
+from gpzed.errors import CatalogError, SchemaError
+from gpzed.evaluation import evaluate as evaluate_prediction
+from gpzed.pipeline.source import valid_redshifts
+from gpzed.prediction import Prediction
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Metrics of one file of predictions.
+
+    Attributes
+    ----------
+    path : str
+    n_rows, n_used : int
+        Rows of the file, and those with a redshift and a prediction.
+    redshift : str
+        Column of the true redshift.
+    metrics : dict of str to float
+        By the names of `gpzed.evaluation.METRICS`.
+    """
+
+    path: str
+    n_rows: int
+    n_used: int
+    redshift: str
+    metrics: dict[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return file and metrics in one flat dictionary of plain JSON types."""
+        about = {"file": self.path, "n_rows": self.n_rows, "redshift_column": self.redshift}
+        return {**about, **self.metrics, "n": self.n_used}
+
+
+def evaluate(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    redshift: str | None = None,
+    min_redshift: float | None = None,
+    max_redshift: float | None = None,
+    format: str | None = None,
+) -> list[Evaluation]:
+    """Score files that hold predictions and true redshifts.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Files of `predict`, or any with the columns ``z_phot`` and ``z_std``.
+    redshift : str, optional
+        Column of the true redshift; guessed by its name otherwise.
+    min_redshift, max_redshift : float, optional
+        Only rows above the one and up to the other.
+    format : str, optional
+        Format, if the suffix does not tell.
+
+    Returns
+    -------
+    list of Evaluation
+        One per file.
+    """
+    return [_evaluate_one(path, redshift, min_redshift, max_redshift, format) for path in paths]
+
+
+def read_predictions(
+    path: str | os.PathLike[str],
+    *,
+    redshift: str | None = None,
+    min_redshift: float | None = None,
+    max_redshift: float | None = None,
+    format: str | None = None,
+) -> tuple[FloatArray, Prediction, int, str]:
+    """Read true redshifts and predictions.
+
+    Parameters
+    ----------
+    path, redshift, min_redshift, max_redshift, format
+        As in `evaluate`.
+
+    Returns
+    -------
+    z_spec : ndarray of shape (n,)
+    prediction : Prediction
+        The mixture if the file has its components, else one Gaussian per object.
+    n_rows : int
+        Rows of the file, of which n have a redshift and a prediction.
+    column : str
+        Column of the true redshift.
+    """
+    info = catalog_info(path, format=format)
+    for name in ("z_phot", "z_std"):
+        if name not in info.names:
+            raise SchemaError(
+                f"'{info.path}' has no column {name!r}; expected a file written by `gpzed predict`, it has "
+                f"{', '.join(info.names[:30])}"
+            )
+    column = _redshift_column(info.path, info.names, redshift)
+    n_components = sum(name.startswith("z_weight_") for name in info.names)
+    extra = [f"{stem}_{k + 1}" for k in range(n_components) for stem in ("z_weight", "z_mean", "z_std")]
+    has_parts = {"z_var_model", "z_var_noise"} <= set(info.names)
+    base = ["z_phot", "z_std", *(("z_var_model", "z_var_noise") if has_parts else ()), column]
+    table = read_catalog(path, columns=[*base, *extra], format=format)
+    values = {name: table.floats(name) for name in (*base, *extra)}
+    z = values[column]
+    keep = valid_redshifts(z, min_redshift, max_redshift)["keep"]
+    keep &= np.isfinite(values["z_phot"]) & (values["z_std"] > 0.0)
+    if not keep.any():
+        raise CatalogError(
+            f"'{info.path}': none of {len(table)} rows has both a redshift in {column!r} and a prediction; "
+            "nothing to score"
+        )
+    rows = {name: column_values[keep] for name, column_values in values.items()}
+    return z[keep], _prediction(rows, n_components, has_parts), len(table), column
+
+
+def _prediction(rows: dict[str, FloatArray], n_components: int, has_parts: bool) -> Prediction:
+    if n_components:
+        stacked = {
+            stem: np.column_stack([rows[f"{stem}_{k + 1}"] for k in range(n_components)])
+            for stem in ("z_weight", "z_mean", "z_std")
+        }
+        nothing = np.zeros_like(stacked["z_std"])
+        return Prediction(stacked["z_weight"], stacked["z_mean"], nothing, stacked["z_std"] ** 2)
+    if has_parts:
+        return Prediction.gaussian(rows["z_phot"], rows["z_var_model"], rows["z_var_noise"])
+    return Prediction.gaussian(rows["z_phot"], 0.0, rows["z_std"] ** 2)
+
+
+def _redshift_column(path: str, names: Sequence[str], given: str | None) -> str:
+    if given is not None:
+        if given not in names:
+            raise SchemaError(f"'{path}' has no column {given!r}; it has {', '.join(names[:30])}")
+        return given
+    lower: dict[str, str] = {}
+    for name in names:
+        lower.setdefault(name.lower(), name)
+    for known in REDSHIFT_NAMES:
+        if known in lower:
+            return lower[known]
+    raise SchemaError(
+        f"'{path}' has no column of true redshifts that is known by its name ({', '.join(REDSHIFT_NAMES[:4])}, ...); "
+        "name it with --redshift"
+    )
+
+
+def _evaluate_one(
+    path: str | os.PathLike[str],
+    redshift: str | None,
+    low: float | None,
+    high: float | None,
+    format: str | None,
+) -> Evaluation:
+    z, prediction, n_rows, column = read_predictions(
+        path, redshift=redshift, min_redshift=low, max_redshift=high, format=format
+    )
+    metrics = {name: float(value) for name, value in evaluate_prediction(z, prediction).items() if name != "n"}
+    return Evaluation(os.fspath(path), n_rows, len(z), column, metrics)

@@ -1,0 +1,138 @@
+"""A trained model with all that leads from a catalogue to its inputs: what `gpzed train` writes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpzed._types import FloatArray
+from gpzed.catalog import PhotometrySchema, Sentinels
+from gpzed.config import RunConfig
+from gpzed.errors import ModelFormatError
+from gpzed.features import FeatureTransformer, Flag
+from gpzed.model import GPzRegressor
+from gpzed.model.persistence import read_model, save_with_pipeline
+from gpzed.prediction import Prediction
+
+
+@dataclass(frozen=True)
+class TrainedPipeline:
+    """A fitted estimator with its schema, features, configuration and provenance.
+
+    Attributes
+    ----------
+    model : GPzRegressor
+    schema : PhotometrySchema
+        Of the training catalogue.
+    transformer : FeatureTransformer
+    config : RunConfig
+        Of the training run.
+    redshift_mean, redshift_variance : float
+        Of the training rows; the prediction for objects without any measurement.
+    provenance : dict
+        Version of gpzed, training catalogue and its hash, numbers of rows, date.
+    """
+
+    model: GPzRegressor
+    schema: PhotometrySchema
+    transformer: FeatureTransformer
+    config: RunConfig
+    redshift_mean: float
+    redshift_variance: float
+    provenance: dict[str, Any]
+
+    @property
+    def sentinels(self) -> Sentinels:
+        """The numbers that are no measurements."""
+        return self.config.sentinels
+
+    def predict(self, X: FloatArray, flags: Any) -> Prediction:
+        """Predict for inputs and their flags; objects without a measurement get the prior.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+        flags : ndarray of uint32 of shape (n,)
+
+        Returns
+        -------
+        Prediction
+            With `flags`.
+        """
+        prediction = self.model.predict_distribution(X)
+        blind = (flags & np.uint32(Flag.NO_MEASUREMENT)) != 0
+        parts: dict[str, Any] = {
+            name: getattr(prediction, name)
+            for name in ("weights", "means", "model_variances", "noise_variances", "input_variances")
+        }
+        if blind.any():
+            parts = {name: np.array(values) for name, values in parts.items()}
+            for name, value in (
+                ("means", self.redshift_mean),
+                ("model_variances", 0.0),
+                ("noise_variances", self.redshift_variance),
+                ("input_variances", 0.0),
+            ):
+                parts[name][blind] = value
+        return Prediction(**parts, lower=prediction.lower, flags=flags)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one model file, atomically."""
+        stored = {
+            "schema": self.schema.to_dict(),
+            "features": self.transformer.to_dict(),
+            "config": self.config.to_dict(),
+            "redshift_mean": self.redshift_mean,
+            "redshift_variance": self.redshift_variance,
+            "provenance": self.provenance,
+        }
+        save_with_pipeline(path, self.model, stored)
+
+
+def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
+    """Read what `gpzed train` wrote.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    TrainedPipeline
+
+    Raises
+    ------
+    ModelFormatError
+        If the file is no model, is damaged, or was saved by `GPzRegressor.save`, without schema and features.
+    """
+    header, members = read_model(path)
+    stored = header.get("pipeline")
+    if stored is None:
+        raise ModelFormatError(
+            f'"{os.fspath(path)}" holds an estimator without schema and features (GPzRegressor.save wrote it); '
+            "use it from Python with gpzed.load_model, or train with `gpzed train`."
+        )
+    return TrainedPipeline(
+        GPzRegressor.from_parts(header, members),
+        PhotometrySchema.from_dict(stored["schema"]),
+        FeatureTransformer.from_dict(stored["features"]),
+        RunConfig.from_dict(stored["config"], source=f"model file '{os.fspath(path)}'"),
+        stored["redshift_mean"],
+        stored["redshift_variance"],
+        stored["provenance"],
+    )
+
+
+def model_hash(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a model file."""
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError as error:
+        raise ModelFormatError(
+            f"model file '{os.fspath(path)}' cannot be read: {error.strerror}; check the path"
+        ) from None

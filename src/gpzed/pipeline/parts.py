@@ -1,0 +1,122 @@
+"""Finished chunks of a prediction run, kept on disk so that a killed run can go on.
+
+The folder ``OUT.parts`` holds a manifest that says what the run is, and one NumPy file per finished chunk with the
+computed columns, each written under a temporary name, flushed to disk and renamed: a file that is there is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpzed._types import AnyArray
+from gpzed.errors import CatalogError, ConfigError
+
+MANIFEST = "manifest.json"
+
+
+class Parts:
+    """The folder of finished chunks.
+
+    Parameters
+    ----------
+    output : path
+        The predictions file; the folder is named after it.
+    manifest : dict
+        What decides the result: model, input, options, chunk size; plain JSON types.
+    resume : bool
+        Whether a folder that an interrupted run left is to be used.
+
+    Raises
+    ------
+    ConfigError
+        There is such a folder but `resume` is false, or it belongs to another run.
+    """
+
+    def __init__(self, output: Path, manifest: dict[str, Any], resume: bool) -> None:
+        self.folder = output.with_name(output.name + ".parts")
+        text = json.dumps(manifest, indent=1, sort_keys=True)
+        if self.folder.exists():
+            self._check(text, resume)
+        try:
+            self.folder.mkdir(exist_ok=True)
+            if not (self.folder / MANIFEST).exists():
+                _write(self.folder / MANIFEST, text.encode())
+        except OSError as error:
+            raise CatalogError(
+                f"'{self.folder}' cannot be written: {error.strerror}; check the folder and the disk"
+            ) from error
+
+    def _check(self, text: str, resume: bool) -> None:
+        stored = self.folder / MANIFEST
+        if not resume:
+            raise ConfigError(
+                f"'{self.folder}' is left from an interrupted run; add --resume to go on with it, or delete the folder "
+                "to start afresh"
+            )
+        if stored.exists() and stored.read_text() != text:
+            changed = _difference(json.loads(stored.read_text()), json.loads(text))
+            raise ConfigError(
+                f"'{self.folder}' belongs to another run: {changed} is not the same; give the same model, catalogue "
+                "and options to go on with it, or delete the folder to start afresh"
+            )
+
+    @property
+    def n_done(self) -> int:
+        """Number of finished chunks."""
+        return len(list(self.folder.glob("*.npy")))
+
+    def load(self, index: int) -> AnyArray | None:
+        """Return the columns of a finished chunk as a structured array, None if it is not finished."""
+        path = self._path(index)
+        if not path.exists():
+            return None
+        try:
+            values: AnyArray = np.load(path, allow_pickle=False)
+        except (OSError, ValueError):  # damaged: compute it again
+            return None
+        return values
+
+    def store(self, index: int, values: AnyArray) -> None:
+        """Keep the columns of a finished chunk."""
+        path = self._path(index)
+        temporary = path.with_suffix(".tmp")
+        try:
+            with temporary.open("wb") as stream:
+                np.save(stream, values, allow_pickle=False)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise CatalogError(
+                f"'{path}' could not be written: {error.strerror}; free some space or check the disk, then go on with "
+                "--resume"
+            ) from error
+
+    def remove(self) -> None:
+        """Delete the folder; the run is complete."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _path(self, index: int) -> Path:
+        return self.folder / f"{index:08d}.npy"
+
+
+def _write(path: Path, payload: bytes) -> None:
+    temporary = path.with_suffix(".tmp")
+    with temporary.open("wb") as stream:
+        stream.write(payload)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(temporary, path)
+
+
+def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:
+    return next((f"`{key}`" for key in {**old, **new} if old.get(key) != new.get(key)), "the manifest")

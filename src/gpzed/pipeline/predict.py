@@ -1,0 +1,356 @@
+"""From a model file and a catalogue to a catalogue with redshifts: streaming, in constant memory, resumable."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gpzed
+from gpzed._types import AnyArray
+from gpzed.catalog import (
+    Catalog,
+    CatalogInfo,
+    PhotometrySchema,
+    SentinelReport,
+    catalog_info,
+    format_of,
+    iter_catalog,
+    open_writer,
+)
+from gpzed.config import PredictConfig, SchemaConfig
+from gpzed.errors import CatalogError, ConfigError
+from gpzed.features import count_flags, flag_legend
+from gpzed.pipeline.flow import WriteBehind, read_ahead
+from gpzed.pipeline.modelfile import TrainedPipeline, load_pipeline, model_hash
+from gpzed.pipeline.parts import Parts
+from gpzed.pipeline.reporter import Reporter, Task
+from gpzed.pipeline.source import file_identity, make_inputs, matching_schema, needed_columns
+from gpzed.prediction import Prediction
+
+#: Rows of a chunk at most, and bytes that a chunk of the input may take in memory.
+MAX_CHUNK_ROWS, CHUNK_BYTES = 131_072, 32 << 20
+#: Columns that are always written.
+BASE_COLUMNS = ("z_phot", "z_std", "z_var_model", "z_var_noise", "z_flags")
+
+
+@dataclass(frozen=True)
+class PredictReport:
+    """What a prediction run did.
+
+    Attributes
+    ----------
+    output : str
+    n_rows : int
+        Rows written.
+    n_resumed : int
+        Rows among them that an earlier run had computed.
+    schema : PhotometrySchema
+        As used.
+    sentinels : SentinelReport or None
+        Of the rows computed in this run.
+    flags : dict of str to int
+        Rows by flag.
+    columns : tuple of str
+        Columns added.
+    seconds : float
+    """
+
+    output: str
+    n_rows: int
+    n_resumed: int
+    schema: PhotometrySchema
+    sentinels: SentinelReport | None
+    flags: dict[str, int]
+    columns: tuple[str, ...]
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain JSON types."""
+        return {
+            "output": self.output,
+            "rows": self.n_rows,
+            "rows_resumed": self.n_resumed,
+            "schema": self.schema.to_dict(),
+            "sentinels": None if self.sentinels is None else self.sentinels.to_dict(),
+            "flags": self.flags,
+            "columns": list(self.columns),
+            "seconds": self.seconds,
+        }
+
+
+@dataclass(frozen=True)
+class _Job:
+    """All that is settled before the first row is read."""
+
+    trained: TrainedPipeline
+    info: CatalogInfo
+    schema: PhotometrySchema
+    options: PredictConfig
+    read: list[str]
+    kept: list[str]
+    chunk_rows: int
+    output: Path
+    format: str | None
+    metadata: dict[str, Any]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the computed columns, in order."""
+        return np.dtype([(name, "<u4" if name == "z_flags" else "<f8") for name in self.added])
+
+    @property
+    def added(self) -> list[str]:
+        """Names of the computed columns."""
+        return added_columns(self.options, len(self.trained.model.members_))
+
+
+def quantile_name(level: float) -> str:
+    """Return the column of a quantile: 0.16 gives z_q16, 0.975 gives z_q97.5."""
+    return f"z_q{100.0 * level:.10g}" if level >= 0.1 else f"z_q0{100.0 * level:.10g}"
+
+
+def added_columns(options: PredictConfig, n_components: int) -> list[str]:
+    """Return the names of the columns that prediction adds."""
+    names = [*BASE_COLUMNS[:-1], *(quantile_name(level) for level in options.quantiles)]
+    if options.components:
+        for k in range(1, n_components + 1):
+            names += [f"z_weight_{k}", f"z_mean_{k}", f"z_std_{k}"]
+    return [*names, BASE_COLUMNS[-1]]
+
+
+def predict(
+    model: str | os.PathLike[str],
+    catalogue: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    options: PredictConfig | None = None,
+    *,
+    schema: SchemaConfig | None = None,
+    format: str | None = None,
+    resume: bool = False,
+    n_threads: int | None = None,
+    reporter: Reporter | None = None,
+) -> PredictReport:
+    """Predict redshifts for every row of a catalogue and write them, with the columns it had, to another.
+
+    Parameters
+    ----------
+    model : path
+        Model file of `train`.
+    catalogue : path
+        Read in chunks, whatever its size.
+    output : path
+        Appears under this name only when whole; until then ``OUTPUT.parts`` holds what is finished.
+    options : PredictConfig, optional
+        Columns, quantiles, chunk size; those stored in the model file by default.
+    schema : SchemaConfig, optional
+        Which column is what, if neither as in training nor to be guessed.
+    format : str, optional
+        Format of the output, if its suffix does not tell.
+    resume : bool
+        Go on with what an interrupted run left; the result is the same byte for byte.
+    n_threads : int or None
+        Threads of the computation; all cores if None.
+    reporter : Reporter, optional
+
+    Returns
+    -------
+    PredictReport
+    """
+    start = time.perf_counter()
+    reporter = reporter or Reporter()
+    job = _plan(model, catalogue, Path(output), options, schema or SchemaConfig(), format, reporter)
+    job.trained.model.n_threads = n_threads
+    parts = Parts(job.output, _manifest(job, model, catalogue), resume)
+    if resume and parts.n_done:
+        reporter.say(f"going on with {parts.n_done} finished chunks in '{parts.folder}'")
+    run = _Run(job, parts)
+    with reporter.task("predicting", job.info.n_rows, "rows") as task:
+        run.execute(schema or SchemaConfig(), task)
+    parts.remove()
+    return PredictReport(
+        str(job.output), run.n_rows, run.n_resumed, job.schema, run.sentinels, run.flags, tuple(job.added),
+        time.perf_counter() - start,
+    )  # fmt: skip
+
+
+def _plan(
+    model: str | os.PathLike[str],
+    catalogue: str | os.PathLike[str],
+    output: Path,
+    options: PredictConfig | None,
+    schema_config: SchemaConfig,
+    format: str | None,
+    reporter: Reporter,
+) -> _Job:
+    """Settle everything; all that can be wrong with the arguments is found here."""
+    trained = load_pipeline(model)
+    options = options or trained.config.predict
+    info = catalog_info(catalogue, format=schema_config.format, hdf5_group=schema_config.hdf5_group)
+    schema = matching_schema(info.names, trained.schema, schema_config)
+    if trained.transformer.config.extinction and not schema.ebv:
+        raise ConfigError(f"the model corrects for extinction but '{info.path}' has no E(B-V) column that is known")
+    if output.exists() and Path(catalogue).exists() and output.samefile(catalogue):
+        raise ConfigError(f"'{output}' is the catalogue itself; write the predictions to another file")
+    open_writer(output, format)  # checks name, format and folder
+    added = added_columns(options, len(trained.model.members_))
+    wanted = list(info.names) if options.columns is None else list(options.columns)
+    lost = [name for name in wanted if name not in info.names]
+    if lost:
+        raise CatalogError(f"'{info.path}' has no column {lost[0]!r} to copy; it has {', '.join(info.names)}")
+    replaced = [name for name in wanted if name in added]
+    if replaced:
+        reporter.warn(f"columns {', '.join(replaced)} of the catalogue are replaced by new predictions")
+    kept = [name for name in wanted if name not in added]
+    read = list(dict.fromkeys([*kept, *needed_columns(schema)]))
+    metadata = _metadata(trained, model, info, schema, options)
+    chunk_rows = options.chunk_rows or _chunk_rows(info, read)
+    return _Job(trained, info, schema, options, read, kept, chunk_rows, output, format, metadata)
+
+
+def _chunk_rows(info: CatalogInfo, names: list[str]) -> int:
+    width = 0
+    for name in names:
+        kind = info.dtypes.get(name, "float64")
+        width += 64 if kind == "str" else np.dtype(kind).itemsize
+    return int(np.clip(CHUNK_BYTES // max(width, 1), 1024, MAX_CHUNK_ROWS))
+
+
+def _metadata(
+    trained: TrainedPipeline,
+    model: str | os.PathLike[str],
+    info: CatalogInfo,
+    schema: PhotometrySchema,
+    options: PredictConfig,
+) -> dict[str, Any]:
+    """Return what the output says about itself; no times, so that equal runs give equal files."""
+    return {
+        **info.metadata,
+        "gpzed_version": gpzed.__version__,
+        "gpzed_model": Path(model).name,
+        "gpzed_model_sha256": model_hash(model),
+        "gpzed_input": Path(info.path).name,
+        "gpzed_input_rows": info.n_rows,
+        "gpzed_schema": schema.to_dict(),
+        "gpzed_features": list(trained.transformer.names),
+        "gpzed_config": trained.config.to_dict(),
+        "gpzed_quantiles": list(options.quantiles),
+        "gpzed_flags": flag_legend(),
+        "gpzed_columns": {
+            "z_phot": "mean of the predictive distribution",
+            "z_std": "its standard deviation, square root of z_var_model + z_var_noise",
+            "z_var_model": "variance for want of training data (Eq. 5.9), and from members that disagree",
+            "z_var_noise": "variance for want of information in the photometry (Eq. 5.10)",
+            "z_flags": "sum of the bits of gpzed_flags that apply",
+        },
+    }
+
+
+def _manifest(job: _Job, model: str | os.PathLike[str], catalogue: str | os.PathLike[str]) -> dict[str, Any]:
+    return {
+        "gpzed_version": gpzed.__version__,
+        "model": job.metadata["gpzed_model_sha256"],
+        "catalogue": file_identity(catalogue),
+        "rows": job.info.n_rows,
+        "schema": job.schema.to_dict(),
+        "columns": job.kept,
+        "computed": job.added,
+        "quantiles": list(job.options.quantiles),
+        "chunk_rows": job.chunk_rows,
+        "format": format_of(job.output, job.format),
+    }
+
+
+class _Run:
+    """One pass over the catalogue."""
+
+    def __init__(self, job: _Job, parts: Parts) -> None:
+        self.job, self.parts = job, parts
+        self.n_rows = self.n_resumed = 0
+        self.sentinels: SentinelReport | None = None
+        self.flags: dict[str, int] = {}
+
+    def execute(self, schema: SchemaConfig, task: Task) -> None:
+        """Read, compute and write; the output appears when all is done."""
+        job = self.job
+        chunks = iter_catalog(
+            job.info.path,
+            chunk_rows=job.chunk_rows,
+            columns=job.read,
+            format=schema.format,
+            hdf5_group=schema.hdf5_group,
+        )
+        with open_writer(job.output, job.format, job.metadata) as writer:
+
+            def write(item: tuple[int, Catalog, AnyArray, bool]) -> None:
+                index, table, values, is_new = item
+                if is_new:
+                    self.parts.store(index, values)
+                columns = {name: np.ascontiguousarray(values[name]) for name in job.added}
+                writer.write(table.select(job.kept).with_columns(columns))
+                task.advance(len(table))
+
+            with WriteBehind(write) as behind:
+                for item in self._computed(read_ahead(chunks)):
+                    behind.put(item)
+        if self.n_rows != job.info.n_rows:
+            raise CatalogError(
+                f"'{job.info.path}' gave {self.n_rows} rows but has {job.info.n_rows}; it changed meanwhile"
+            )
+
+    def _computed(self, chunks: Iterator[Catalog]) -> Iterator[tuple[int, Catalog, AnyArray, bool]]:
+        for index, table in enumerate(chunks):
+            values = self.parts.load(index)
+            is_new = values is None or len(values) != len(table) or values.dtype != self.job.dtype
+            if is_new:
+                values = self._compute(table)
+            else:
+                self.n_resumed += len(table)
+            assert values is not None
+            self.n_rows += len(table)
+            for name, count in count_flags(values["z_flags"]).items():
+                self.flags[name] = self.flags.get(name, 0) + count
+            yield index, table, values, is_new
+
+    def _compute(self, table: Catalog) -> AnyArray:
+        trained = self.job.trained
+        inputs = make_inputs(table, self.job.schema, trained.sentinels, trained.transformer)
+        report = inputs.photometry.report
+        self.sentinels = report if self.sentinels is None else self.sentinels + report
+        return tabulate(trained.predict(inputs.X, inputs.flags), self.job.options, self.job.dtype)
+
+
+def tabulate(prediction: Prediction, options: PredictConfig, dtype: np.dtype[Any]) -> AnyArray:
+    """Return the columns of a prediction as a structured array.
+
+    Parameters
+    ----------
+    prediction : Prediction
+        With `flags`.
+    options : PredictConfig
+    dtype : dtype
+        Names and types of the columns.
+
+    Returns
+    -------
+    structured ndarray of shape (n,)
+    """
+    values = np.empty(len(prediction), dtype=dtype)
+    values["z_phot"] = prediction.mean
+    values["z_var_model"] = prediction.model_variance + prediction.input_variance
+    values["z_var_noise"] = prediction.noise_variance
+    values["z_std"] = prediction.std
+    values["z_flags"] = 0 if prediction.flags is None else prediction.flags
+    for level in options.quantiles:
+        values[quantile_name(level)] = prediction.quantile(level)
+    if options.components:
+        for k in range(prediction.n_components):
+            values[f"z_weight_{k + 1}"] = prediction.weights[:, k]
+            values[f"z_mean_{k + 1}"] = prediction.means[:, k]
+            values[f"z_std_{k + 1}"] = prediction.component_stds[:, k]
+    return values

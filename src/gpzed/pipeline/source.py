@@ -1,0 +1,131 @@
+"""What training and prediction share: from a file and a schema to photometry, redshifts and identity."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpzed._types import FloatArray
+from gpzed.catalog import (
+    Catalog,
+    CatalogInfo,
+    Photometry,
+    PhotometrySchema,
+    Sentinels,
+    catalog_info,
+    extract_photometry,
+    guess_schema,
+)
+from gpzed.config import SchemaConfig
+from gpzed.errors import SchemaError
+from gpzed.features import FeatureTransformer
+
+_GUESS_OPTIONS = ("convention", "mag", "flux", "err", "flag", "zero_point", "redshift", "weight", "id", "ebv")
+
+
+def open_info(path: str | os.PathLike[str], schema: SchemaConfig) -> CatalogInfo:
+    """Return columns and number of rows of a catalogue."""
+    return catalog_info(path, format=schema.format, hdf5_group=schema.hdf5_group)
+
+
+def resolve_schema(names: Iterable[str], config: SchemaConfig) -> PhotometrySchema:
+    """Return the schema of a catalogue from its column names and what the configuration says."""
+    options: dict[str, Any] = {name: getattr(config, name) for name in _GUESS_OPTIONS}
+    return guess_schema(names, config.bands, **options)
+
+
+def matching_schema(names: Iterable[str], trained: PhotometrySchema, config: SchemaConfig) -> PhotometrySchema:
+    """Return the schema of a catalogue to predict for: that of training where it fits, else a guess of the same bands.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Columns of the catalogue.
+    trained : PhotometrySchema
+        Of the training catalogue.
+    config : SchemaConfig
+        What the user says; wins where anything is said.
+    """
+    columns = list(names)
+    said = any(getattr(config, name) is not None for name in (*_GUESS_OPTIONS, "bands"))
+    if not said and all(name in columns for name in trained.photometry_columns):
+        keep = trained.to_dict()
+        for role in ("redshift", "redshift_err", "weight", "id"):
+            keep[role] = keep[role] if keep[role] in columns else None
+        return PhotometrySchema.from_dict(keep)
+    bands = config.bands or trained.bands
+    if tuple(bands) != trained.bands:
+        raise SchemaError(
+            f"`bands` is {list(bands)} but the model was trained on {list(trained.bands)}; give these or leave it out"
+        )
+    options: dict[str, Any] = {name: getattr(config, name) for name in _GUESS_OPTIONS}
+    try:
+        return guess_schema(columns, bands, **options)
+    except SchemaError as error:
+        if said:
+            raise
+        missing = [name for name in trained.photometry_columns if name not in columns]
+        raise SchemaError(
+            f"the catalogue lacks {len(missing)} column(s) that the model was trained on, {missing[0]!r} first, and no "
+            f"other columns fit its bands {', '.join(trained.bands)}: {error}"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Inputs of the model for the rows of one table."""
+
+    X: FloatArray
+    flags: Any
+    photometry: Photometry
+
+
+def ebv_of(table: Catalog, schema: PhotometrySchema, transformer_needs_it: bool) -> FloatArray | None:
+    """Return the E(B-V) column, if there is one and it is needed."""
+    return table.floats(schema.ebv) if schema.ebv and transformer_needs_it else None
+
+
+def make_inputs(
+    table: Catalog, schema: PhotometrySchema, sentinels: Sentinels, transformer: FeatureTransformer
+) -> Inputs:
+    """Return inputs and flags for the rows of a table."""
+    photometry = extract_photometry(table, schema, sentinels)
+    ebv = ebv_of(table, schema, bool(transformer.config.extinction))
+    X, flags = transformer.transform(photometry, ebv)
+    return Inputs(X, flags, photometry)
+
+
+def needed_columns(schema: PhotometrySchema, *more: str | None) -> list[str]:
+    """Return the columns to read: the photometry and the others named, each once."""
+    return list(dict.fromkeys([*schema.photometry_columns, *(name for name in more if name)]))
+
+
+def file_hash(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a file, or of the files of a folder in the order of their names."""
+    digest = hashlib.sha256()
+    root = Path(path)
+    for file in sorted(p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]:
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def file_identity(path: str | os.PathLike[str]) -> list[list[Any]]:
+    """Return name, size and time of change of a file, or of the files of a folder: changes when they do."""
+    root = Path(path)
+    files = sorted(p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]
+    return [[str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns] for p in files]
+
+
+def valid_redshifts(z: FloatArray, low: float | None, high: float | None) -> dict[str, Any]:
+    """Return which rows have a usable redshift (``keep``) and how many have not, by reason."""
+    missing = ~np.isfinite(z) | (z <= -1.0)  # -1, -9, -99, -9999: all in use for "no redshift"
+    outside = ~missing & ~((z > (-np.inf if low is None else low)) & (z <= (np.inf if high is None else high)))
+    return {"keep": ~(missing | outside), "missing": int(missing.sum()), "outside": int(outside.sum())}

@@ -1,0 +1,380 @@
+"""From a catalogue with redshifts to a model file."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gpzed
+from gpzed._types import FloatArray, IntArray
+from gpzed.catalog import (
+    Catalog,
+    CatalogInfo,
+    Photometry,
+    PhotometrySchema,
+    SentinelReport,
+    extract_photometry,
+    iter_catalog,
+    read_catalog,
+)
+from gpzed.config import RunConfig
+from gpzed.errors import CatalogError, ConfigError, GPzError
+from gpzed.evaluation import evaluate
+from gpzed.features import (
+    MAX_TARGET_ROWS,
+    FeatureTransformer,
+    Flag,
+    Split,
+    balanced_weights,
+    count_flags,
+    fit_transformer,
+    normalised,
+    random_split,
+    redshift_weights,
+    split_by_column,
+    target_weights,
+)
+from gpzed.model import GPzRegressor, StepInfo
+from gpzed.pipeline.modelfile import TrainedPipeline
+from gpzed.pipeline.reporter import Reporter
+from gpzed.pipeline.source import (
+    ebv_of,
+    file_hash,
+    make_inputs,
+    needed_columns,
+    open_info,
+    resolve_schema,
+    valid_redshifts,
+)
+
+
+class TrainingInterruptedError(GPzError):
+    """Training was stopped on request; the checkpoint allows to go on."""
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """What a training run will do, found out without training.
+
+    Attributes
+    ----------
+    info : CatalogInfo
+    schema : PhotometrySchema
+    counts : dict of str to int
+        Rows read, left out by reason, and by part of the split.
+    sentinels : SentinelReport
+        Of the rows with a redshift.
+    features : tuple of str
+        Inputs of the model.
+    flags : dict of str to int
+        Training rows by flag.
+    """
+
+    info: CatalogInfo
+    schema: PhotometrySchema
+    counts: dict[str, int]
+    sentinels: SentinelReport
+    features: tuple[str, ...]
+    flags: dict[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain JSON types."""
+        return {
+            "catalogue": self.info.path,
+            "schema": self.schema.to_dict(),
+            "rows": self.counts,
+            "sentinels": self.sentinels.to_dict(),
+            "features": list(self.features),
+            "flags": self.flags,
+        }
+
+
+@dataclass(frozen=True)
+class TrainReport:
+    """What a training run did.
+
+    Attributes
+    ----------
+    plan : TrainingPlan
+    model_path : str
+    n_basis, n_members : int
+    seconds : float
+        Wall time of the training proper, of the slowest member.
+    status : tuple of str
+        Why each member stopped.
+    validation_score : tuple of float
+        Mean log-likelihood of the rows held out, for each member.
+    scores : dict of str to dict
+        Metrics by part of the split (train, validation, test), where it has rows.
+    """
+
+    plan: TrainingPlan
+    model_path: str
+    n_basis: int
+    n_members: int
+    seconds: float
+    status: tuple[str, ...]
+    validation_score: tuple[float | None, ...]
+    scores: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain JSON types."""
+        stored = {k: v for k, v in asdict(self).items() if k != "plan"}
+        return {**self.plan.to_dict(), **stored, "status": list(self.status)}
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows with a redshift, split, with their inputs."""
+
+    plan: TrainingPlan
+    z: FloatArray
+    X: FloatArray
+    flags: Any
+    split: Split
+    weights: FloatArray | None
+    transformer: FeatureTransformer
+
+
+def plan_training(
+    catalogue: str | os.PathLike[str], config: RunConfig | None = None, reporter: Reporter | None = None
+) -> TrainingPlan:
+    """Find out what `train` would do, short of training.
+
+    Parameters
+    ----------
+    catalogue : path
+    config : RunConfig, optional
+    reporter : Reporter, optional
+
+    Returns
+    -------
+    TrainingPlan
+    """
+    return _prepare(catalogue, config or RunConfig(), reporter or Reporter()).plan
+
+
+def train(
+    catalogue: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    config: RunConfig | None = None,
+    *,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    reporter: Reporter | None = None,
+    on_plan: Callable[[TrainingPlan], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> TrainReport:
+    """Train a model on a catalogue and write the model file.
+
+    Parameters
+    ----------
+    catalogue : path
+        With redshifts; rows without one are left out and counted.
+    output : path
+        Model file to write.
+    config : RunConfig, optional
+    checkpoint : path, optional
+        Where to keep the state of training; ``OUTPUT.checkpoint`` by default. Removed when training is complete.
+    resume : bool
+        Go on from the checkpoint of an interrupted run, if there is one.
+    reporter : Reporter, optional
+    on_plan : callable, optional
+        Told the plan before training begins.
+    should_stop : callable, optional
+        Asked after every step; True stops the run with a checkpoint that `resume` goes on from.
+
+    Returns
+    -------
+    TrainReport
+
+    Raises
+    ------
+    TrainingInterruptedError
+        `should_stop` said so.
+    """
+    config, reporter = config or RunConfig(), reporter or Reporter()
+    target = Path(output)
+    state = Path(checkpoint) if checkpoint is not None else target.with_name(target.name + ".checkpoint")
+    _check_output(target, state, resume, config.model.n_members)
+    rows = _prepare(catalogue, config, reporter)
+    if on_plan is not None:
+        on_plan(rows.plan)
+    model = _fit(rows, config, state, reporter, should_stop)
+    trained = TrainedPipeline(
+        model,
+        rows.plan.schema,
+        rows.transformer,
+        config,
+        float(rows.z[rows.split.train].mean()),
+        float(max(rows.z[rows.split.train].var(), 1e-12)),
+        _provenance(rows.plan),
+    )
+    trained.save(target)
+    return _report(trained, rows, target)
+
+
+def _check_output(target: Path, state: Path, resume: bool, n_members: int) -> None:
+    if not target.parent.is_dir():
+        raise ConfigError(f"folder '{target.parent}' does not exist; create it, or write the model elsewhere")
+    left = [p for p in (state, *(Path(f"{state}.{i}") for i in range(n_members))) if p.exists()]
+    if left and not resume:
+        raise ConfigError(
+            f"'{left[0]}' is left from an interrupted run; add --resume to go on with it, or delete it to start afresh"
+        )
+
+
+def _prepare(catalogue: str | os.PathLike[str], config: RunConfig, reporter: Reporter) -> _Rows:
+    """Read the catalogue, split its rows, fit the features."""
+    info = open_info(catalogue, config.schema)
+    schema = resolve_schema(info.names, config.schema)
+    schema.require(info.names, redshift=True)
+    weight = schema.weight if config.weights.method == "column" else None
+    if config.weights.method == "column" and weight is None:
+        raise ConfigError('`method` in [weights] is "column" but no weight column is known; name it under [schema]')
+    columns = needed_columns(schema, schema.redshift, weight, config.split.column)
+    reporter.say(f"reading {info.n_rows:,} rows, {len(columns)} columns of '{info.path}'")
+    table = read_catalog(catalogue, columns=columns, format=config.schema.format, hdf5_group=config.schema.hdf5_group)
+    table, counts = _usable(table, schema, config)
+    z = table.floats(str(schema.redshift))
+    photometry = extract_photometry(table, schema, config.sentinels)
+    split = _split(table, config)
+    if len(split.train) < 10:
+        raise CatalogError(
+            f"'{info.path}': only {len(split.train)} rows are left to train on, of {info.n_rows} read ({counts}); "
+            "give more galaxies with redshifts"
+        )
+    counts |= {"train": len(split.train), "validation": len(split.validation), "test": len(split.test)}
+    ebv = ebv_of(table, schema, bool(config.features.extinction))
+    train_ebv = None if ebv is None else ebv[split.train]
+    transformer = fit_transformer(_take(photometry, split.train), config.features, train_ebv)
+    X, flags = transformer.transform(photometry, ebv)
+    plan = TrainingPlan(info, schema, counts, photometry.report, transformer.names, count_flags(flags[split.train]))
+    weights = _weights(table, schema, config, z, X, split, transformer)
+    return _Rows(plan, z, X, flags, split, weights, transformer)
+
+
+def _usable(table: Catalog, schema: PhotometrySchema, config: RunConfig) -> tuple[Catalog, dict[str, int]]:
+    """Return the rows with a redshift in range and at least one measured band, and how many were left out."""
+    found = valid_redshifts(table.floats(str(schema.redshift)), config.split.min_redshift, config.split.max_redshift)
+    counts = {"read": len(table), "no redshift": found["missing"], "redshift out of range": found["outside"]}
+    kept = table.take(found["keep"])
+    measured = extract_photometry(kept, schema, config.sentinels).measured.any(axis=1)
+    counts["no band measured"] = int((~measured).sum())
+    return kept if measured.all() else kept.take(measured), counts
+
+
+def _take(photometry: Photometry, rows: IntArray) -> Photometry:
+    limit = None if photometry.limit is None else photometry.limit[rows]
+    return Photometry(
+        photometry.bands, photometry.values[rows], photometry.errors[rows], photometry.status[rows],
+        photometry.kind, photometry.zero_point, limit, photometry.report,
+    )  # fmt: skip
+
+
+def _split(table: Catalog, config: RunConfig) -> Split:
+    if config.split.column:
+        return split_by_column(table[config.split.column], config.split.column)
+    return random_split(len(table), config.split.validation, config.split.test, config.seed)
+
+
+def _weights(
+    table: Catalog,
+    schema: PhotometrySchema,
+    config: RunConfig,
+    z: FloatArray,
+    X: FloatArray,
+    split: Split,
+    transformer: FeatureTransformer,
+) -> FloatArray | None:
+    """Return cost weights of all rows, or None; those of training rows have mean 1."""
+    options = config.weights
+    rows = split.train
+    weights = np.ones(len(z))
+    if options.method == "none":
+        return None
+    if options.method == "redshift":
+        weights[rows] = redshift_weights(z[rows])
+    elif options.method == "balanced":
+        weights[rows] = balanced_weights(z[rows], options.bin_width, options.max_weight)
+    elif options.method == "column":
+        weights[rows] = normalised(table.floats(str(schema.weight))[rows])
+    else:
+        wanted = _target_inputs(config, transformer)
+        weights[rows] = target_weights(X[rows], wanted, options.n_neighbours, options.max_weight)
+    return weights
+
+
+def _target_inputs(config: RunConfig, transformer: FeatureTransformer) -> FloatArray:
+    """Return inputs of at most `MAX_TARGET_ROWS` rows of the target catalogue, drawn at random."""
+    path = config.weights.target
+    info = open_info(path, config.schema)
+    schema = resolve_schema(info.names, config.schema.__class__(bands=transformer.bands))
+    share = min(1.0, MAX_TARGET_ROWS / max(info.n_rows, 1))
+    rng = np.random.default_rng(config.seed)
+    parts = []
+    for chunk in iter_catalog(path, columns=needed_columns(schema)):
+        picked = chunk if share == 1.0 else chunk.take(rng.random(len(chunk)) < share)
+        inputs = make_inputs(picked, schema, config.sentinels, transformer)
+        parts.append(inputs.X[(inputs.flags & np.uint32(Flag.NO_MEASUREMENT)) == 0])
+    return np.concatenate(parts)
+
+
+def _fit(
+    rows: _Rows, config: RunConfig, state: Path, reporter: Reporter, should_stop: Callable[[], bool] | None
+) -> GPzRegressor:
+    options = asdict(config.model)
+    total = options["max_iter"] * options["n_members"]
+    with reporter.task("training", total, "steps") as task:
+
+        def on_step(step: StepInfo) -> None:
+            task.advance(1, f"member {step.member + 1}, step {step.iteration}, best score {step.best_score:.4f}")
+            if should_stop is None or not should_stop():
+                return
+            if model.checkpoint_every == 1:
+                raise TrainingInterruptedError(f"training was stopped; '{state}' holds its state")
+            model.checkpoint_every = 1  # the next step writes a checkpoint before it comes here
+
+        model = GPzRegressor(**options, checkpoint=state, callback=on_step, random_state=config.seed)
+        part = rows.split.train
+        weights = None if rows.weights is None else rows.weights[part]
+        held = rows.split.validation
+        validation = (rows.X[held], rows.z[held]) if len(held) else None
+        model.fit(rows.X[part], rows.z[part], weights, validation_data=validation)
+    model.checkpoint_every = options["checkpoint_every"]
+    return model
+
+
+def _provenance(plan: TrainingPlan) -> dict[str, Any]:
+    return {
+        "gpzed_version": gpzed.__version__,
+        "catalogue": plan.info.path,
+        "catalogue_sha256": file_hash(plan.info.path),
+        "rows": plan.counts,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _report(trained: TrainedPipeline, rows: _Rows, target: Path) -> TrainReport:
+    scores = {}
+    for name in ("train", "validation", "test"):
+        part = getattr(rows.split, name)
+        if len(part):
+            scores[name] = evaluate(rows.z[part], trained.predict(rows.X[part], rows.flags[part]))
+    reports = trained.model.reports_
+    return TrainReport(
+        plan=rows.plan,
+        model_path=str(target),
+        n_basis=trained.model.n_basis_,
+        n_members=trained.model.n_members,
+        seconds=max((report.seconds for report in reports), default=0.0),
+        status=tuple(report.status for report in reports),
+        validation_score=tuple(float(r.best_score) if np.isfinite(r.best_score) else None for r in reports),
+        scores=scores,
+    )
