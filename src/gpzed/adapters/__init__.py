@@ -1,0 +1,1 @@
+"""Thin shells around the pipeline: the command line."""

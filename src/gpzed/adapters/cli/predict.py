@@ -1,0 +1,82 @@
+"""`gpzed predict`."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import sys
+from typing import Any
+
+import click
+
+from gpzed.adapters.cli.console import Terminal
+from gpzed.adapters.cli.options import common, load, names_of, numbers_of, schema_options, with_schema
+from gpzed.adapters.cli.show import show_flags, show_schema, show_sentinels
+from gpzed.config import PredictConfig
+from gpzed.pipeline import load_pipeline, predict
+
+
+@click.command("predict")
+@click.argument("model", metavar="MODEL")
+@click.argument("catalogue", metavar="FILE")
+@click.option("--output", "-o", required=True, help="File to write: .parquet, .fits, .hdf5 or .csv.")
+@click.option("--config", "config_path", help="Configuration (TOML); sections [schema] and [predict] are used.")
+@click.option("--quantiles", help="Quantiles to add: 0.16,0.5,0.84 gives z_q16, z_q50, z_q84.")
+@click.option("--components", is_flag=True, default=None, help="Add every Gaussian of the mixture.")
+@click.option("--columns", help="Columns of FILE to copy, instead of all: id,ra,dec.")
+@click.option("--no-passthrough", is_flag=True, help="Copy no column of FILE.")
+@click.option("--chunk-rows", type=int, help="Rows worked on at a time.")
+@click.option("--format", "format_", help="Format of the output, if its suffix does not tell.")
+@click.option("--resume", is_flag=True, help="Go on with an interrupted run.")
+@click.option("--threads", type=int, help="Threads to use; all cores by default.")
+@schema_options
+@common
+def command(model: str, catalogue: str, output: str, **given: Any) -> int:
+    """Predict a redshift for every row of FILE, with its uncertainty and where that comes from.
+
+    Adds z_phot, z_std, z_var_model, z_var_noise and z_flags to the columns of FILE; rows keep their order. FILE may be
+    of any size: it is read in chunks.
+    """
+    terminal = Terminal(given["quiet"])
+    options = _options(model, given)
+    schema = with_schema(load(given["config_path"]), given).schema
+    try:
+        report = predict(
+            model,
+            catalogue,
+            output,
+            options,
+            schema=schema,
+            format=given["format_"],
+            resume=given["resume"],
+            n_threads=given["threads"],
+            reporter=terminal,
+        )
+    except KeyboardInterrupt:
+        arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
+        terminal.error(f"interrupted; go on with:\n  {shlex.join(['gpzed', *arguments, '--resume'])}")
+        return 1
+    show_schema(terminal, report.schema)
+    show_sentinels(terminal, report.sentinels)
+    show_flags(terminal, report.flags, "objects")
+    if given["as_json"]:
+        terminal.json(report.to_dict())
+    elif not given["quiet"]:
+        rate = report.n_rows / max(report.seconds, 1e-9)
+        terminal.result(
+            f"wrote {report.output}: {report.n_rows:,} rows in {report.seconds:.1f} s ({rate:,.0f} rows/s); "
+            f"added {', '.join(report.columns)}"
+        )
+    return 0
+
+
+def _options(model: str, given: dict[str, Any]) -> PredictConfig:
+    """Return what to write: the command line wins over the configuration, and this over the model file."""
+    base = load(given["config_path"]).predict if given["config_path"] else load_pipeline(model).config.predict
+    chosen = {
+        "quantiles": numbers_of(given["quantiles"]),
+        "components": given["components"] or None,
+        "columns": () if given["no_passthrough"] else names_of(given["columns"]),
+        "chunk_rows": given["chunk_rows"],
+    }
+    return dataclasses.replace(base, **{key: value for key, value in chosen.items() if value is not None})

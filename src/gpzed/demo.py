@@ -1,0 +1,112 @@
+"""A whole run on simulated galaxies: files on disk, a model, predictions, scores and figures."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpzed.catalog import Catalog, write_catalog
+from gpzed.config import RunConfig
+from gpzed.pipeline import Evaluation, Reporter, evaluate, load_pipeline, predict, read_predictions, train
+from gpzed.plots import plot_history, plot_pit, plot_redshift_distribution, plot_scatter, save_figure
+from gpzed.simulate import simulate_survey
+
+#: Galaxies in each of the three sets, and what the model may cost: about two minutes on two cores.
+DEFAULT_SIZE = 30_000
+DEFAULT_MODEL = {"n_basis": 100, "max_iter": 250}
+
+
+@dataclass(frozen=True)
+class DemoReport:
+    """What the demonstration left behind.
+
+    Attributes
+    ----------
+    folder : str
+    evaluation : Evaluation
+        Of the test set.
+    files : tuple of str
+        Names of the files in the folder.
+    """
+
+    folder: str
+    evaluation: Evaluation
+    files: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain JSON types."""
+        return {"folder": self.folder, "files": list(self.files), "test": self.evaluation.to_dict()}
+
+
+def run_demo(
+    folder: str | os.PathLike[str] = "gpzed-demo",
+    *,
+    survey: str = "sdss",
+    size: int = DEFAULT_SIZE,
+    seed: int = 0,
+    model: dict[str, Any] | None = None,
+    reporter: Reporter | None = None,
+) -> DemoReport:
+    """Simulate a survey, train on it, predict and evaluate, all through files.
+
+    Parameters
+    ----------
+    folder : path
+        Where everything goes; created if need be.
+    survey : {"sdss", "lsst"}
+    size : int
+        Galaxies in each of the sets for training, validation and test.
+    seed : int
+    model : dict, optional
+        Options of the model; small ones by default, to be done in two minutes.
+    reporter : Reporter, optional
+
+    Returns
+    -------
+    DemoReport
+    """
+    reporter = reporter or Reporter()
+    out = Path(folder)
+    out.mkdir(parents=True, exist_ok=True)
+    reporter.say(f"simulating 3 x {size:,} galaxies of a survey like {survey.upper()}")
+    _simulate(out, survey, size, seed)
+    config = RunConfig.from_dict(
+        {"seed": seed, "split": {"column": "split"}, "model": DEFAULT_MODEL if model is None else model}
+    )
+    model_file, predictions = out / "model.gpzed", out / "predictions.parquet"
+    _clear(out)
+    train(out / "training.parquet", model_file, config, reporter=reporter)
+    predict(model_file, out / "test.parquet", predictions, reporter=reporter)
+    result = evaluate([predictions])[0]
+    reporter.say("drawing figures")
+    _draw(out, model_file, predictions)
+    return DemoReport(str(out), result, tuple(sorted(p.name for p in out.iterdir())))
+
+
+def _clear(out: Path) -> None:
+    """Remove what an interrupted demonstration left; the data may be others now."""
+    for state in out.glob("model.gpzed.checkpoint*"):
+        state.unlink()
+    shutil.rmtree(out / "predictions.parquet.parts", ignore_errors=True)
+
+
+def _simulate(out: Path, survey: str, size: int, seed: int) -> None:
+    """Write training (with validation) and test set, of galaxies with spectra."""
+    galaxies = simulate_survey(3 * size, survey=survey, random_state=seed, only_spectroscopic=True)
+    table = Catalog(galaxies.columns())
+    split = np.repeat(["train", "validation"], size)
+    write_catalog(table.slice(0, 2 * size).with_columns({"split": split}), out / "training.parquet")
+    write_catalog(table.slice(2 * size), out / "test.parquet")
+
+
+def _draw(out: Path, model_file: Path, predictions: Path) -> None:
+    z, prediction, _, _ = read_predictions(predictions)
+    save_figure(plot_scatter(z, prediction), out / "scatter.png")
+    save_figure(plot_pit(z, prediction), out / "pit.png")
+    save_figure(plot_redshift_distribution(z, prediction), out / "redshift_distribution.png")
+    save_figure(plot_history(load_pipeline(model_file).model.reports_), out / "training_history.png")
