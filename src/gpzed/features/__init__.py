@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpzed.features.config import FeatureConfig
 from gpzed.features.flags import FLAG_MEANINGS, Flag, count_flags, flag_legend
 from gpzed.features.split import Split, SplitConfig, random_split, split_by_column
-from gpzed.features.transformer import FeatureTransformer, fit_transformer
+from gpzed.features.transformer import FeatureTransformer, fit_transformer, photometry_rows
 from gpzed.features.weights import (
     MAX_TARGET_ROWS,
     WeightConfig,
@@ -29,6 +29,7 @@ __all__ = [
     "fit_transformer",
     "flag_legend",
     "normalised",
+    "photometry_rows",
     "random_split",
     "redshift_weights",
     "split_by_column",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpzed._types import BoolArray, FloatArray
+from gpzed._types import BoolArray, FloatArray, IntArray
 from gpzed.catalog.photometry import Photometry, Status
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.features.bands import BandValues, band_values, softening_of
@@ -22,6 +22,8 @@ from gpzed.features.gaussian import fill_missing, fit_gaussian
 #: Faintest part of the measured values of a band whose median error stands in for that of a non-detection.
 FAINT_PART = 0.02
 MIN_VARIANCE = 1e-12
+#: Rows that are worked on at once, so that temporary arrays stay in the cache.
+BLOCK_ROWS = 4096
 
 Floats = tuple[float, ...]
 
@@ -103,6 +105,17 @@ class FeatureTransformer:
                 f"the photometry has bands {list(photometry.bands)}; the model was trained on {list(self.bands)}: "
                 "give these, in this order"
             )
+        n = len(photometry)
+        X, flags = np.empty((n, len(self.names))), np.empty(n, dtype=np.uint32)
+        for start in range(0, n, BLOCK_ROWS):
+            rows = slice(start, start + BLOCK_ROWS)
+            part = ebv if ebv is None else ebv[rows]
+            X[rows], flags[rows] = self._transform_block(photometry_rows(photometry, rows), part)
+        return X, flags
+
+    def _transform_block(
+        self, photometry: Photometry, ebv: FloatArray | None
+    ) -> tuple[FloatArray, npt.NDArray[np.uint32]]:
         extinction, no_ebv = _extinction(self.config, self.bands, ebv, len(photometry), self.ebv)
         bands = band_values(photometry, self.config, self.softening, extinction)
         columns = _columns(bands, self.has_errors)
@@ -158,6 +171,18 @@ class FeatureTransformer:
         """Return the transformer that `to_dict` stored."""
         ready = {key: _tuples(value) for key, value in stored.items()}
         return cls(**{**ready, "config": FeatureConfig(**stored["config"])})
+
+
+def photometry_rows(photometry: Photometry, rows: slice | IntArray) -> Photometry:
+    """Return the photometry of some rows; the report stays that of all."""
+    limit = None if photometry.limit is None else photometry.limit[rows]
+    return dataclasses.replace(
+        photometry,
+        values=photometry.values[rows],
+        errors=photometry.errors[rows],
+        status=photometry.status[rows],
+        limit=limit,
+    )
 
 
 def _tuples(value: Any) -> Any:

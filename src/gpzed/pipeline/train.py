@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 import gpzed
-from gpzed._types import FloatArray, IntArray
+from gpzed._types import FloatArray
 from gpzed.catalog import (
     Catalog,
     CatalogInfo,
-    Photometry,
     PhotometrySchema,
     SentinelReport,
     extract_photometry,
@@ -35,6 +34,7 @@ from gpzed.features import (
     count_flags,
     fit_transformer,
     normalised,
+    photometry_rows,
     random_split,
     redshift_weights,
     split_by_column,
@@ -253,7 +253,7 @@ def _prepare(catalogue: str | os.PathLike[str], config: RunConfig, reporter: Rep
     counts |= {"train": len(split.train), "validation": len(split.validation), "test": len(split.test)}
     ebv = ebv_of(table, schema, bool(config.features.extinction))
     train_ebv = None if ebv is None else ebv[split.train]
-    transformer = fit_transformer(_take(photometry, split.train), config.features, train_ebv)
+    transformer = fit_transformer(photometry_rows(photometry, split.train), config.features, train_ebv)
     X, flags = transformer.transform(photometry, ebv)
     plan = TrainingPlan(info, schema, counts, photometry.report, transformer.names, count_flags(flags[split.train]))
     weights = _weights(table, schema, config, z, X, split, transformer)
@@ -268,14 +268,6 @@ def _usable(table: Catalog, schema: PhotometrySchema, config: RunConfig) -> tupl
     measured = extract_photometry(kept, schema, config.sentinels).measured.any(axis=1)
     counts["no band measured"] = int((~measured).sum())
     return kept if measured.all() else kept.take(measured), counts
-
-
-def _take(photometry: Photometry, rows: IntArray) -> Photometry:
-    limit = None if photometry.limit is None else photometry.limit[rows]
-    return Photometry(
-        photometry.bands, photometry.values[rows], photometry.errors[rows], photometry.status[rows],
-        photometry.kind, photometry.zero_point, limit, photometry.report,
-    )  # fmt: skip
 
 
 def _split(table: Catalog, config: RunConfig) -> Split:

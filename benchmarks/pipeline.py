@@ -1,0 +1,125 @@
+"""Prediction from Parquet to Parquet against prediction in memory: rate and peak memory.
+
+    python benchmarks/pipeline.py --rows 2000000
+
+Makes a catalogue of that many rows (five bands with errors, an id; the time for it is bounded with --max-seconds, so
+that fewer rows are made on a slow disk), trains a model with 100 basis functions on 10 inputs, predicts the rows in
+memory and through files, and prints one line of JSON at the end. Peak memory is that of the predicting process alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from gpzed.catalog import Catalog, catalog_info, open_writer, write_catalog
+from gpzed.config import RunConfig
+from gpzed.pipeline import load_pipeline, predict, train
+
+BANDS = "ugriz"
+BATCH = 1 << 18
+MEMORY_ROWS = 1 << 20
+
+
+def galaxies(n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    z = rng.gamma(4.0, 0.12, n)
+    bright = 17.0 + 4.0 * rng.random(n)
+    columns: dict[str, np.ndarray] = {"id": rng.integers(1 << 40, size=n)}
+    for k, band in enumerate(BANDS):
+        mag = bright + 2.0 * np.sin(3.0 * z + k) + 0.4 * k
+        error = 0.01 + 10.0 ** (0.4 * (mag - 24.0))
+        columns[f"mag_{band}"] = (mag + error * rng.standard_normal(n)).astype(np.float32)
+        columns[f"mag_err_{band}"] = error.astype(np.float32)
+    columns["z_spec"] = z
+    return columns
+
+
+def make_catalogue(path: Path, rows: int, max_seconds: float) -> int:
+    start, done = time.perf_counter(), 0
+    blocks = [galaxies(BATCH, np.random.default_rng(seed)) for seed in range(4)]
+    with open_writer(path) as writer:
+        while done < rows and (done == 0 or time.perf_counter() - start < max_seconds):
+            n = min(BATCH, rows - done)
+            block = blocks[(done // BATCH) % len(blocks)]
+            columns = {name: values[:n] for name, values in block.items() if name != "z_spec"}
+            columns["id"] = np.arange(done, done + n)
+            writer.write(Catalog(columns))
+            done += n
+    return done
+
+
+def memory_rates(model: Path, repeat: int = 5) -> list[float]:
+    """Rows per second of mean and both variances for inputs that are in memory, some times over."""
+    trained = load_pipeline(model)
+    X = np.random.default_rng(0).standard_normal((MEMORY_ROWS // 4, len(trained.transformer.names)))
+    X = np.asarray(trained.transformer.mean) + 0.5 * X
+    trained.model.predict_distribution(X[:10_000])
+    rates = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        prediction = trained.model.predict_distribution(X)
+        assert prediction.mean.size + prediction.model_variance.size + prediction.noise_variance.size == 3 * len(X)
+        rates.append(len(X) / (time.perf_counter() - start))
+    return rates
+
+
+def child(model: str, catalogue: str, output: str) -> None:
+    catalog_info(catalogue)  # imports what is needed
+    report = predict(model, catalogue, output)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"seconds": report.seconds, "rows": report.n_rows, "peak_mb": peak}))
+
+
+def run_child(model: Path, catalogue: Path, output: Path) -> dict[str, float]:
+    command = [sys.executable, __file__, "--child", str(model), str(catalogue), str(output)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--max-seconds", type=float, default=120.0, help="limit on making the catalogue")
+    parser.add_argument("--folder", help="where to make the files; a temporary folder by default")
+    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        child(*arguments.child)
+        return
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        work = Path(folder)
+        write_catalog(Catalog(galaxies(5000, np.random.default_rng(9))), work / "train.parquet")
+        config = RunConfig.from_dict({"model": {"n_basis": 100, "max_iter": 15, "tol": 1e-3}})
+        train(work / "train.parquet", work / "model.gpzed", config)
+        rows = make_catalogue(work / "survey.parquet", arguments.rows, arguments.max_seconds)
+        size = (work / "survey.parquet").stat().st_size / 1e6
+        print(f"catalogue: {rows:,} rows, {size:,.0f} MB, {len(catalog_info(work / 'survey.parquet').names)} columns")
+        rates = memory_rates(work / "model.gpzed")
+        result = run_child(work / "model.gpzed", work / "survey.parquet", work / "out.parquet")
+        rates += memory_rates(work / "model.gpzed")
+    rate, in_memory = result["rows"] / result["seconds"], float(np.median(rates))
+    print(
+        json.dumps(
+            {
+                "rows": rows,
+                "rate": rate,
+                "in_memory_rate": in_memory,
+                "ratio": rate / in_memory,
+                "peak_mb": result["peak_mb"],
+                "seconds": result["seconds"],
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
