@@ -101,14 +101,22 @@ _blas_limit: Any = None
 _controller: ThreadpoolController | None = None
 
 
+def _take_control() -> None:
+    """Let this thread set the limit: threadpoolctl >= 3.7 heeds only the first thread that ever set one."""
+    assert _controller is not None
+    for library in _controller.lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
+
+
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
     """Hold BLAS at one thread per caller while any engine runs; re-entrant and safe between threads."""
     global _blas_users, _blas_limit, _controller
     with _blas_lock:
         if _blas_users == 0:
-            if _controller is None:
-                _controller = ThreadpoolController()
+            _controller = _controller or ThreadpoolController()
+            _take_control()
             _blas_limit = _controller.limit(limits=1, user_api="blas")
         _blas_users += 1
     try:
@@ -117,7 +125,9 @@ def single_threaded_blas() -> Iterator[None]:
         with _blas_lock:
             _blas_users -= 1
             if _blas_users == 0:
+                _take_control()
                 _blas_limit.restore_original_limits()
+                _take_control()
 
 
 def available_threads() -> int:

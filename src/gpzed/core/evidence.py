@@ -26,7 +26,7 @@ from gpzed.errors import NumericalError
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 MAX_LOG_BETA = 100.0
-"""Noise precisions beyond exp(100) are a diverged step of the optimiser, not a model of data."""
+"""Noise precisions beyond exp(+-100) are a diverged step of the optimiser, not a model of data."""
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,21 @@ def _scaled_responses(
     """``Zt``, ``Psi = B^1/2 Phi``, ``B^1/2`` and ``ln beta``; Psi and B^1/2 stay in `scratch.kept` if there is room."""
     Zt, Phi, log_beta = responses(block, scratch, state)
     M, n = Phi.shape
-    Psi = Phi if scratch.kept is None else scratch.kept[: M * n].reshape(M, n)
-    if not np.all(log_beta < MAX_LOG_BETA):  # also catches NaN
-        raise NumericalError(f"noise precision exceeds exp({MAX_LOG_BETA:g}) or is not a number.")
+    kept = _kept(scratch, M, n)
+    Psi = Phi if kept is None else kept[: M * n].reshape(M, n)
+    if not np.all(np.abs(log_beta) < MAX_LOG_BETA):  # also catches NaN
+        raise NumericalError(f"noise precision is outside exp(+-{MAX_LOG_BETA:g}) or is not a number.")
     sqrt_B = np.sqrt(np.exp(log_beta) * block.omega)  # B = beta omega
     np.multiply(Phi, sqrt_B, out=Psi)
-    if scratch.kept is not None:
-        scratch.kept[M * n :] = sqrt_B
+    if kept is not None:
+        kept[M * n :] = sqrt_B
     return Zt, Psi, sqrt_B, log_beta
+
+
+def _kept(scratch: Scratch, M: int, n: int) -> FloatArray | None:
+    """Memory for Psi and B^1/2 that lasts until the second pass, if the engine grants enough of it."""
+    size = (M + 1) * n
+    return None if scratch.kept is None or scratch.kept.size < size else scratch.kept[:size]
 
 
 def forward(block: Block, scratch: Scratch, state: State) -> Sums:
@@ -95,13 +102,13 @@ def forward(block: Block, scratch: Scratch, state: State) -> Sums:
 
 def _recall(block: Block, scratch: Scratch, state: State) -> tuple[FloatArray, FloatArray, FloatArray]:
     """``Zt``, ``Psi`` and ``B^1/2``: what the first pass kept, or computed again."""
-    if scratch.kept is None:
-        return _scaled_responses(block, scratch, state)[:3]
     m, q = state.Ct.shape
-    n = len(block.y)
+    M, n = m + state.k, len(block.y)
+    kept = _kept(scratch, M, n)
+    if kept is None:
+        return _scaled_responses(block, scratch, state)[:3]
     Zt = quadratic_map(block.Xt, state.is_full, scratch.array("Z", (q, n)))
-    M = m + state.k
-    return Zt, scratch.kept[: M * n].reshape(M, n), scratch.kept[M * n :]
+    return Zt, kept[: M * n].reshape(M, n), kept[M * n :]
 
 
 def _solve_block(Psi: FloatArray, posterior: Posterior, out: FloatArray) -> FloatArray:

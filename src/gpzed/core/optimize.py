@@ -93,7 +93,7 @@ class Progress:
             self.best_theta = self.theta_start
 
 
-Status = Literal["converged", "patience", "max_iter", "max_evaluations", "max_time", "stopped"]
+Status = Literal["converged", "line_search", "patience", "max_iter", "max_evaluations", "max_time", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,13 @@ class OptimizeReport:
     theta : ndarray of shape (p,)
         The best iterate by validation score (the last one where there is no score).
     status : str
-        "converged", "patience", "max_iter", "max_evaluations", "max_time" or "stopped" (by the callback).
+        "converged", "line_search" (no better point was found along the last direction), "patience", "max_iter",
+        "max_evaluations", "max_time" or "stopped" (by the callback).
     message : str
         The same in words.
     best_iteration : int
+        0 if the start was best.
+    best_score : float
     history : tuple of Iteration
     n_evaluations, n_rejected : int
     """
@@ -117,6 +120,7 @@ class OptimizeReport:
     status: Status
     message: str
     best_iteration: int
+    best_score: float
     history: tuple[Iteration, ...]
     n_evaluations: int
     n_rejected: int
@@ -216,6 +220,8 @@ def minimize(
     replayed = len(progress.history)
     started = clock() - (progress.history[-1].seconds if progress.history else 0.0)
     n_steps = 0
+    if score is not None and not progress.history:
+        progress.best_score = score(progress.theta_start)
 
     def after_step(intermediate_result: Any) -> None:
         nonlocal n_steps
@@ -257,6 +263,7 @@ def minimize(
                 options=options,
             )
         message = str(result.message)
+        status = "converged" if result.success else "line_search"
     except _Stop as stop:
         status, message = stop.status, _MESSAGES[stop.status]
     return OptimizeReport(
@@ -264,6 +271,7 @@ def minimize(
         status,
         message,
         progress.best_iteration,
+        progress.best_score,
         tuple(progress.history),
         recorder.n,
         progress.n_rejected,

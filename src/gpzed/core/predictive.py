@@ -28,12 +28,12 @@ def _predict_block(block: Block, scratch: Scratch, state: State, posterior: Post
     return Predictive(posterior.w_mean @ Phi, nu, np.exp(-log_beta))  # Eq. 5.8, 5.10
 
 
-def score(block: Block, scratch: Scratch, state: State, posterior: Posterior) -> Sums:
-    """Kernel: weighted log-likelihood of rows that did not enter the fit, and their total weight."""
+def score(block: Block, scratch: Scratch, state: State, posterior: Posterior, shifts: FloatArray) -> Sums:
+    """Kernel: log-likelihood of rows that did not enter the fit, had ``ln beta`` been shifted by each of `shifts`."""
     mean, nu, noise = _predict_block(block, scratch, state, posterior)
-    variance = nu + noise  # Eq. 5.9
+    variance = nu + np.exp(-shifts)[:, None] * noise  # Eq. 5.9, (s, n)
     log_likelihood = -0.5 * ((block.y - mean) ** 2 / variance + np.log(variance) + LOG_2PI)
-    return np.asarray(block.omega @ log_likelihood), np.asarray(block.omega.sum())
+    return (log_likelihood @ block.omega,)
 
 
 def predict(X: FloatArray, state: State, posterior: Posterior, team: Team) -> Predictive:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 
+from gpzed.errors import ModelFormatError
+from gpzed.model.exact import ExactGPRegressor
 from gpzed.model.persistence import read_model
 from gpzed.model.regressor import GPzRegressor, StepInfo
+from gpzed.model.spgp import SPGPRegressor
 from gpzed.model.training import TrainingReport
 
-__all__ = ["GPzRegressor", "StepInfo", "TrainingReport", "load_model"]
+__all__ = ["ExactGPRegressor", "GPzRegressor", "SPGPRegressor", "StepInfo", "TrainingReport", "load_model"]
 
 
 def load_model(path: str | os.PathLike[str]) -> GPzRegressor:
@@ -29,4 +32,9 @@ def load_model(path: str | os.PathLike[str]) -> GPzRegressor:
         If the file is missing, not a model, truncated, altered, or of a later version.
     """
     header, members = read_model(path)
-    return GPzRegressor.from_parts(header, members)
+    try:
+        return GPzRegressor.from_parts(header, members)
+    except (KeyError, TypeError, IndexError, ValueError) as reason:
+        raise ModelFormatError(
+            f'"{os.fspath(path)}" does not describe a GPzRegressor of this version ({reason}); train again.'
+        ) from reason

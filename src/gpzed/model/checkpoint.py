@@ -27,6 +27,7 @@ def fingerprint(options: Any, *arrays: AnyArray) -> str:
     """Hash of the options and data of a run, by which a checkpoint knows its own."""
     digest = hashlib.sha256(repr(options).encode())
     for array in arrays:
+        digest.update(f"{array.shape} {array.dtype}".encode())
         digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     return digest.hexdigest()
 

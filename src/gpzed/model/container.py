@@ -108,7 +108,12 @@ def unpack(
             f'"{source}" fails its checksum: it was truncated or altered after it was written. '
             "Restore it from a copy, or train again."
         )
-    return _unpack_body(payload, end + 1)
+    try:
+        return _unpack_body(payload, end + 1)
+    except (ValueError, KeyError, TypeError, IndexError) as reason:
+        raise error(
+            f'"{source}" has a sound checksum but a garbled content ({reason}); it was not written by gpzed.'
+        ) from None
 
 
 def _unpack_body(payload: bytes, start: int) -> tuple[dict[str, Any], dict[str, AnyArray]]:
@@ -118,6 +123,8 @@ def _unpack_body(payload: bytes, start: int) -> tuple[dict[str, Any], dict[str, 
     arrays: dict[str, AnyArray] = {}
     for name, dtype, shape in content["arrays"]:
         size = int(np.prod(shape, dtype=np.int64))
+        if dtype not in _DTYPES:
+            raise ValueError(f"array {name!r} of type {dtype!r}")
         values = np.frombuffer(payload, np.dtype(dtype), size, position)
         arrays[name] = values.reshape(shape).astype(values.dtype.newbyteorder("="))
         position += values.nbytes

@@ -12,9 +12,12 @@ from typing import Protocol
 
 import numpy as np
 
+from gpzed._types import AnyArray
 from gpzed.core.engine import Engine, Rows, StreamEngine, ThreadEngine
 from gpzed.model.whitening import Moments, Whitening
 
+MIN_VALIDATION = 10
+"""Fewer rows than this cannot choose an iterate: all are trained on, and the evidence alone decides."""
 MAX_STREAM_VALIDATION = 50_000
 """Rows of a stream that are held out in memory at most: the score is then good to about 0.005."""
 
@@ -45,6 +48,10 @@ class TrainingData(Protocol):
     n: int
     d: int
 
+    def identity(self) -> tuple[AnyArray, ...]:
+        """Arrays that tell these data from others, for the checkpoint's fingerprint."""
+        ...
+
     def moments(self) -> tuple[Moments, float, float]:
         """Moments of the inputs; weighted mean and standard deviation of the target."""
         ...
@@ -71,7 +78,7 @@ def split_rows(rows: Rows, fraction: float, rng: np.random.Generator) -> tuple[R
     n = len(rows[1])
     n_valid = round(fraction * n)
     order = rng.permutation(n)
-    if n_valid < 10:
+    if n_valid < MIN_VALIDATION:
         return _take(rows, order), None
     return _take(rows, order[n_valid:]), _take(rows, order[:n_valid])
 
@@ -95,6 +102,10 @@ class ArrayData:
     def __init__(self, train: Rows, valid: Rows | None, *, valid_is_part: bool = True) -> None:
         self.train, self.valid, self.valid_is_part = train, valid, valid_is_part
         self.n, self.d = train[0].shape
+
+    def identity(self) -> tuple[AnyArray, ...]:
+        """See `TrainingData`."""
+        return (*self.train, *(self.valid or ()))
 
     def moments(self) -> tuple[Moments, float, float]:
         """See `TrainingData`."""
@@ -146,8 +157,9 @@ class StreamData:
         total: Moments | None = None
         target: Moments | None = None
         n_total = sum(len(y) for _, y, _ in source)
-        if self.is_split:
-            self.fraction = min(fraction, MAX_STREAM_VALIDATION / max(n_total, 1))
+        if round(fraction * n_total) < MIN_VALIDATION:
+            self.is_split = False
+        self.fraction = min(fraction, MAX_STREAM_VALIDATION / max(n_total, 1))
         for (X, y, omega), is_held in self._marked():
             n_all += len(y)
             if self.is_split:
@@ -175,6 +187,11 @@ class StreamData:
     def _train_rows(self) -> Iterator[Rows]:
         for rows, is_held in self._marked():
             yield _take(rows, ~is_held) if self.is_split else rows
+
+    def identity(self) -> tuple[AnyArray, ...]:
+        """See `TrainingData`."""
+        parts = (self._moments, self._target)
+        return tuple(array for part in parts for array in (part.mean, part.scatter)) + tuple(self.valid or ())
 
     def moments(self) -> tuple[Moments, float, float]:
         """See `TrainingData`."""
@@ -219,7 +236,7 @@ class _Mapped:
 def _target_moments(moments: Moments) -> tuple[float, float]:
     scale = float(np.sqrt(moments.scatter[0, 0] / moments.weight))
     mean = float(moments.mean[0])
-    if scale <= 1e-12 * max(1.0, abs(mean)):
+    if scale <= 1e-12 * abs(mean):
         scale = 1.0  # all targets equal: nothing to scale
     return mean, scale
 

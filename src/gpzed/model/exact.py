@@ -12,15 +12,15 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from gpzed._types import FloatArray
 from gpzed.core.spgp import START_NOISE, draw
 from gpzed.errors import ConvergenceWarning, DataWarning
 from gpzed.model.data import ArrayData, Standardisation
-from gpzed.model.inputs import as_table
-from gpzed.model.options import CHOICES
-from gpzed.model.spgp import LengthScale, check_length_scale, check_sample_rows
+from gpzed.model.inputs import validate_table
+from gpzed.model.options import check_options
+from gpzed.model.spgp import LengthScale, check_sample_rows
 from gpzed.model.whitening import WhiteningMethod, fit_whitening
 from gpzed.prediction import Prediction
 
@@ -113,7 +113,7 @@ class ExactGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             If only a subset of the rows was used.
         """
         self._check_options()
-        X, y = validate_data(self, as_table(X), y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        X, y = validate_table(self, X, y, y_numeric=True, ensure_min_samples=2)
         rng = np.random.default_rng(self.random_state)
         X, y = self._subset(X, np.asarray(y, dtype=np.float64), rng)
         rows = X, y, np.ones(len(y))
@@ -131,10 +131,7 @@ class ExactGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _check_options(self) -> None:
-        check_length_scale(self.length_scale)
-        if self.whitening not in CHOICES["whitening"]:
-            listed = ", ".join(f'"{value}"' for value in CHOICES["whitening"])
-            raise ValueError(f"`whitening` is {self.whitening!r}; expected one of {listed}.")
+        check_options(self)
         for name, least in (("max_rows", 2), ("n_restarts", 0)):
             value = getattr(self, name)
             if value is None and name == "max_rows":
@@ -178,7 +175,7 @@ class ExactGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_inputs(self, X: Any) -> FloatArray:
         check_is_fitted(self, "process_")
-        return np.asarray(validate_data(self, as_table(X), dtype=np.float64, reset=False, ensure_min_samples=0))
+        return np.asarray(validate_table(self, X, reset=False, ensure_min_samples=0))
 
     @property
     def _noise(self) -> float:

@@ -6,38 +6,48 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from gpzed._types import FloatArray
 from gpzed.core.engine import Rows
 
 
-def as_table(X: Any) -> Any:
-    """Turn an astropy Table into a pandas-like mapping that scikit-learn understands; others pass unchanged."""
-    if hasattr(X, "colnames") and hasattr(X, "columns") and not hasattr(X, "iloc"):
-        return _NamedMatrix(X)
-    return X
+def astropy_matrix(table: Any) -> tuple[list[str], FloatArray] | None:
+    """Column names and values of an astropy table (masked values as NaN); None for anything else."""
+    if not (hasattr(table, "colnames") and hasattr(table, "as_array")):
+        return None
+    columns = []
+    for name in table.colnames:
+        values: Any = table[name]
+        values = getattr(values, "value", values)
+        if np.ma.isMaskedArray(values):
+            values = np.ma.filled(values.astype(np.float64), np.nan)
+        columns.append(np.asarray(values, dtype=np.float64))
+    matrix = np.stack(columns, axis=1) if columns else np.empty((len(table), 0))
+    return [str(name) for name in table.colnames], matrix
 
 
-class _NamedMatrix:
-    """Columns of an astropy table as a matrix with names; masked values become NaN."""
-
-    def __init__(self, table: Any) -> None:
-        self.columns = np.array(table.colnames, dtype=object)
-        columns = []
-        for name in table.colnames:
-            values: Any = table[name]
-            values = getattr(values, "value", values)
-            if np.ma.isMaskedArray(values):
-                values = np.ma.filled(values.astype(np.float64), np.nan)
-            columns.append(np.asarray(values, dtype=np.float64))
-        self._matrix = np.stack(columns, axis=1) if columns else np.empty((len(table), 0))
-        self.shape = self._matrix.shape
-
-    def __len__(self) -> int:
-        return int(self.shape[0])
-
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> FloatArray:
-        return self._matrix if dtype is None else self._matrix.astype(dtype)
+def validate_table(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool = True, **options: Any) -> Any:
+    """scikit-learn's `validate_data` in float64, for astropy tables as well as for all that it knows itself."""
+    named = astropy_matrix(X)
+    if named is None:
+        return validate_data(estimator, X, y, reset=reset, dtype=np.float64, **options)
+    names, matrix = named
+    if reset:
+        checked = validate_data(estimator, matrix, y, reset=True, dtype=np.float64, **options)
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+        return checked
+    expected = getattr(estimator, "feature_names_in_", None)
+    if expected is None:
+        return validate_data(estimator, matrix, y, reset=False, dtype=np.float64, **options)
+    if list(expected) != names:
+        raise ValueError(
+            "The feature names should match those that were passed during fit, in the same order. "
+            f"Expected {list(expected)}, found {names}."
+        )
+    if isinstance(y, str):
+        return check_array(matrix, dtype=np.float64, estimator=estimator, **options)
+    return check_X_y(matrix, y, dtype=np.float64, estimator=estimator, **options)
 
 
 def check_weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
@@ -46,7 +56,7 @@ def check_weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
     Raises
     ------
     ValueError
-        If the length is wrong, a weight is negative or not finite, or all are zero.
+        If the length is wrong, or a weight is negative or not finite.
     """
     if sample_weight is None:
         return np.ones(n)
@@ -62,8 +72,6 @@ def check_weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
             f"`sample_weight` has {int(bad.sum())} negative or non-finite values, the first in row {row} "
             f"({omega[row]}); expected weights >= 0. Set the weight of rows to be left out to 0."
         )
-    if not omega.any():
-        raise ValueError("`sample_weight` is zero for all rows; expected at least two rows with a positive weight.")
     return omega
 
 

@@ -16,6 +16,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "whitening": ("pca", "scale", "none"),
     "weighting": ("likelihood", "precision"),
     "init": ("kmeans", "data", "random"),
+    "length_scale": ("shared", "per_feature"),
 }
 COUNTS = ("n_members", "max_iter", "patience", "memory", "checkpoint_every")
 OPTIONAL_COUNTS = ("n_threads", "max_evaluations")
@@ -39,24 +40,26 @@ def check_options(estimator: Any) -> None:
     """
     options = estimator.get_params(deep=False)
     for name, allowed in CHOICES.items():
-        if name in options and options[name] not in allowed:
-            near = get_close_matches(str(options[name]), allowed, 1)
+        value = options.get(name, allowed[0])
+        if not isinstance(value, str) or value not in allowed:
+            near = get_close_matches(str(value), allowed, 1, cutoff=0.4)
             hint = f' Did you mean "{near[0]}"?' if near else ""
-            listed = ", ".join(f'"{value}"' for value in allowed)
-            raise ValueError(f"`{name}` is {options[name]!r}; expected one of {listed}.{hint}")
+            listed = ", ".join(f'"{choice}"' for choice in allowed)
+            raise ValueError(f"`{name}` is {value!r}; expected one of {listed}.{hint}")
     for name in COUNTS:
         if name in options:
             _check_count(name, options[name])
     for name in OPTIONAL_COUNTS:
         if options.get(name) is not None:
             _check_count(name, options[name])
-    if options["n_basis"] != "auto":
-        _check_count("n_basis", options["n_basis"], 'a whole number >= 1 or "auto"')
+    n_basis = options.get("n_basis", "auto")
+    if not isinstance(n_basis, str) or n_basis != "auto":
+        _check_count("n_basis", n_basis, 'a whole number >= 1 or "auto"')
     _check_range(options, "validation_fraction", 0.0, 0.9)
-    _check_range(options, "shape_prior", 0.0, float("inf"))
+    _check_range(options, "shape_prior", 0.0, 1e6)
     _check_range(options, "tol", 0.0, 1.0)
     if options.get("max_time") is not None:
-        _check_range(options, "max_time", 0.0, float("inf"))
+        _check_range(options, "max_time", 0.0, 1e9)
 
 
 def _check_count(name: str, value: Any, expected: str = "a whole number >= 1") -> None:

@@ -72,6 +72,7 @@ def member_from_parts(header: dict[str, Any], arrays: dict[str, AnyArray]) -> Me
         header["relevance"],
         header["mean_function"],
     )
+    _check_shapes(layout, arrays)
     parameters = Parameters(
         arrays["P"], arrays["Gamma"], arrays["u"], header["b"], arrays["log_alpha"], arrays["log_eta"]
     )
@@ -91,6 +92,22 @@ def member_from_parts(header: dict[str, Any], arrays: dict[str, AnyArray]) -> Me
         header["noise_correction"],
         report,
     )
+
+
+def _check_shapes(layout: Layout, arrays: dict[str, AnyArray]) -> None:
+    d, M = layout.d, layout.n_weights
+    expected = layout.shapes() | {
+        "u": (layout.m,),
+        "log_eta": (layout.m,),
+        "w_mean": (M,),
+        "L": (M, M),
+        "s": (M,),
+        "whitening_mean": (d,),
+        "whitening_matrix": (d, d),
+    }
+    for name, shape in expected.items():
+        if name != "b" and arrays[name].shape != shape:
+            raise ValueError(f"array {name!r} has shape {arrays[name].shape} instead of {shape}")
 
 
 def write_model(path: str | os.PathLike[str], header: dict[str, Any], members: list[Member]) -> None:
@@ -118,7 +135,9 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[Membe
             )
             for i, head in enumerate(header.pop("members"))
         ]
-    except (KeyError, TypeError, ValueError) as reason:
+        if not members:
+            raise ValueError("no members")
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as reason:
         raise ModelFormatError(
             f'"{os.fspath(path)}" lacks or garbles a part of the model ({reason}); '
             "it was not written by gpzed as it is. Train again."

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
+import threading
 import warnings
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from gpzed._types import FloatArray
 from gpzed.core.covariance import get_structure
-from gpzed.core.engine import Rows, Team, available_threads
+from gpzed.core.engine import Rows, Team, available_threads, single_threaded_blas
 from gpzed.core.initialize import InitMethod
 from gpzed.core.optimize import Budget
 from gpzed.core.parameters import MeanFunction
@@ -24,7 +25,7 @@ from gpzed.core.predictive import sample_functions
 from gpzed.errors import ConvergenceWarning
 from gpzed.model.checkpoint import fingerprint, load_checkpoint, save_checkpoint
 from gpzed.model.data import ArrayData, StreamData, TrainingData, merge_duplicates, split_rows
-from gpzed.model.inputs import as_table, check_weights, drop_weightless
+from gpzed.model.inputs import astropy_matrix, check_weights, drop_weightless, validate_table
 from gpzed.model.options import check_options, choose_n_basis
 from gpzed.model.persistence import write_model
 from gpzed.model.training import Member, Session, TrainingOptions, TrainingReport, train_member
@@ -226,11 +227,13 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             Itself.
         """
         check_options(self)
-        checked: Any = validate_data(self, as_table(X), y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        checked: Any = validate_table(self, X, y, y_numeric=True, ensure_min_samples=2)
         X, y = checked
         rows = drop_weightless((X, np.asarray(y, dtype=np.float64), check_weights(sample_weight, len(X))))
         if len(rows[1]) < 2:
-            raise ValueError("only 1 sample has a positive `sample_weight`; expected at least 2 to train on.")
+            raise ValueError(
+                f"only {len(rows[1])} sample has a positive `sample_weight`; expected at least 2 to train on."
+            )
         if self.weighting == "likelihood":
             rows = merge_duplicates(rows)
         valid = None if validation_data is None else self._check_validation(validation_data)
@@ -240,7 +243,7 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 return ArrayData(split_rows(rows, 0.0, rng)[0], valid, valid_is_part=False)
             return ArrayData(*split_rows(rows, self.validation_fraction, rng))
 
-        return self._fit(member_data, len(rows[1]), rows)
+        return self._fit(member_data, len(rows[1]))
 
     def fit_stream(self, source: Iterable[Any], *, validation_data: Validation | None = None) -> Self:
         """Train on rows that are read anew on every pass, in constant memory.
@@ -267,21 +270,21 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         first = next(iter(source), None)
         if first is None:
             raise ValueError("`source` has no chunks; expected at least one (X, y) pair.")
-        X = validate_data(self, as_table(first[0]), dtype=np.float64, ensure_min_samples=1)
+        X = validate_table(self, first[0], ensure_min_samples=1)
         chunks = _Chunks(source, X.shape[1])
         valid = None if validation_data is None else self._check_validation(validation_data)
 
         def member_data(rng: np.random.Generator) -> TrainingData:
             return StreamData(chunks, self.validation_fraction, valid, int(rng.integers(2**31)))
 
-        return self._fit(member_data, sum(len(y) for _, y, _ in chunks), None)
+        return self._fit(member_data, sum(len(y) for _, y, _ in chunks))
 
     def _check_validation(self, validation_data: Any) -> Rows:
         if len(validation_data) not in (2, 3):
             raise ValueError(f"`validation_data` has {len(validation_data)} parts; expected (X, y) or (X, y, weight).")
-        X, y = validate_data(
+        X, y = validate_table(
             self,
-            as_table(validation_data[0]),
+            validation_data[0],
             validation_data[1],
             dtype=np.float64,
             y_numeric=True,
@@ -316,28 +319,26 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             ),
         )
 
-    def _fit(self, member_data: Callable[[np.random.Generator], TrainingData], n: int, rows: Rows | None) -> Self:
+    def _fit(self, member_data: Callable[[np.random.Generator], TrainingData], n: int) -> Self:
         options = self._training_options(n, self.n_features_in_)
         generators = np.random.default_rng(self.random_state).spawn(self.n_members)
         n_threads = self.n_threads or available_threads()
         n_parallel = min(self.n_members, n_threads)
+        halt = threading.Event()
 
         def train(index: int) -> Member:
             rng = generators[index]
             seed = int(rng.integers(2**63))
             data = member_data(np.random.default_rng(seed))
             path = self._checkpoint_path(index)
-            run = "" if path is None else fingerprint((options, seed), *(rows or ()))
+            run = "" if path is None else fingerprint((options, seed), *data.identity())
             session = None if path is None else load_checkpoint(path, run)
-            on_step = self._make_on_step(index, path, run)
+            on_step = self._make_on_step(index, path, run, halt)
             threads = max(1, n_threads // n_parallel)
             return train_member(data, options, rng, n_threads=threads, session=session, on_step=on_step)
 
-        if n_parallel == 1:
-            self.members_ = [train(index) for index in range(self.n_members)]
-        else:
-            with ThreadPoolExecutor(n_parallel) as pool:
-                self.members_ = list(pool.map(train, range(self.n_members)))
+        with single_threaded_blas():
+            self.members_ = _run_in_parallel(train, self.n_members, n_parallel, halt)
         for index in range(self.n_members):
             path = self._checkpoint_path(index)
             if path is not None and os.path.exists(path):
@@ -353,8 +354,12 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         path = os.fspath(self.checkpoint)
         return path if self.n_members == 1 else f"{path}.{index}"
 
-    def _make_on_step(self, index: int, path: str | None, run: str) -> Callable[[Session], bool | None]:
+    def _make_on_step(
+        self, index: int, path: str | None, run: str, halt: threading.Event
+    ) -> Callable[[Session], bool | None]:
         def on_step(session: Session) -> bool | None:
+            if halt.is_set():
+                raise _HaltedError
             progress = session.progress
             step = progress.history[-1]
             if path is not None and step.iteration % self.checkpoint_every == 0:
@@ -401,7 +406,7 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_inputs(self, X: Any) -> FloatArray:
         check_is_fitted(self, "members_")
-        return np.asarray(validate_data(self, as_table(X), dtype=np.float64, reset=False, ensure_min_samples=0))
+        return np.asarray(validate_table(self, X, reset=False, ensure_min_samples=0))
 
     def predict_distribution(self, X: Any) -> Prediction:
         """Predict the full distribution.
@@ -478,6 +483,7 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _header(self) -> dict[str, Any]:
         names = getattr(self, "feature_names_in_", None)
         parameters: dict[str, Any] = {k: v for k, v in self.get_params().items() if k not in ("callback", "checkpoint")}
+        parameters = {k: v.item() if isinstance(v, np.generic) else v for k, v in parameters.items()}
         if not isinstance(parameters["random_state"], int | None):
             parameters["random_state"] = None
         return {
@@ -499,6 +505,28 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return model
 
 
+class _HaltedError(Exception):
+    """Ends the training of a member because another one failed or was interrupted."""
+
+
+def _run_in_parallel(
+    train: Callable[[int], Member], n_members: int, n_parallel: int, halt: threading.Event
+) -> list[Member]:
+    """Train all members; an error or interrupt in one halts the others at their next step."""
+    if n_parallel == 1:
+        return [train(index) for index in range(n_members)]
+    with ThreadPoolExecutor(n_parallel) as pool:
+        futures = [pool.submit(train, index) for index in range(n_members)]
+        try:
+            for future in as_completed(futures):
+                future.result()
+        except BaseException:
+            halt.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    return [future.result() for future in futures]
+
+
 class _Chunks:
     """Chunks of a user's source, checked and completed with weights."""
 
@@ -507,7 +535,12 @@ class _Chunks:
 
     def __iter__(self) -> Any:
         for index, chunk in enumerate(self.source):
-            X = np.asarray(as_table(chunk[0]), dtype=np.float64)
+            if len(chunk) not in (2, 3):
+                raise ValueError(
+                    f"chunk {index} of `source` has {len(chunk)} parts; expected (X, y) or (X, y, sample_weight)."
+                )
+            named = astropy_matrix(chunk[0])
+            X = np.asarray(chunk[0] if named is None else named[1], dtype=np.float64)
             y = np.asarray(chunk[1], dtype=np.float64)
             if X.ndim != 2 or X.shape[1] != self.d or y.shape != (len(X),):
                 raise ValueError(

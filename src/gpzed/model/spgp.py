@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from gpzed._types import FloatArray
 from gpzed.core.covariance import get_structure
@@ -33,7 +33,7 @@ from gpzed.core.spgp import (
 )
 from gpzed.errors import ConvergenceWarning
 from gpzed.model.data import ArrayData, Standardisation, TrainingData, split_rows
-from gpzed.model.inputs import as_table
+from gpzed.model.inputs import validate_table
 from gpzed.model.options import check_options, choose_n_basis
 from gpzed.model.regressor import StepInfo
 from gpzed.model.training import TrainingReport
@@ -293,7 +293,6 @@ class SPGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             Itself.
         """
         check_options(self)
-        check_length_scale(self.length_scale)
         rows = self._check_rows(X, y, is_training=True)
         rng = np.random.default_rng(self.random_state)
         if validation_data is None:
@@ -311,9 +310,9 @@ class SPGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _check_rows(self, X: Any, y: npt.ArrayLike, *, is_training: bool) -> Rows:
-        X, y = validate_data(
+        X, y = validate_table(
             self,
-            as_table(X),
+            X,
             y,
             dtype=np.float64,
             y_numeric=True,
@@ -366,7 +365,7 @@ class SPGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_inputs(self, X: Any) -> FloatArray:
         check_is_fitted(self, "model_")
-        return np.asarray(validate_data(self, as_table(X), dtype=np.float64, reset=False, ensure_min_samples=0))
+        return np.asarray(validate_table(self, X, reset=False, ensure_min_samples=0))
 
     def predict_distribution(self, X: Any) -> Prediction:
         """Predict the full distribution.
@@ -421,12 +420,6 @@ class SPGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         rng = np.random.default_rng(random_state)
         values = sample_functions(map_.whitening(X), model.parameters, model.state, model.posterior, n_samples, rng)
         return map_.y_mean + map_.y_scale * values
-
-
-def check_length_scale(value: Any) -> None:
-    """Refuse a `length_scale` that is neither "shared" nor "per_feature"."""
-    if value not in ("shared", "per_feature"):
-        raise ValueError(f'`length_scale` is {value!r}; expected one of "shared", "per_feature".')
 
 
 def check_sample_rows(n: int) -> None:

@@ -84,7 +84,7 @@ def fit_whitening(moments: Moments, method: WhiteningMethod) -> Whitening:
     if method == "none":
         return Whitening(np.zeros(d), np.eye(d))
     scale = np.sqrt(np.diagonal(covariance))
-    is_constant = scale <= np.sqrt(MIN_RELATIVE_VARIANCE) * np.maximum(1.0, np.abs(moments.mean))
+    is_constant = scale <= MIN_RELATIVE_VARIANCE * np.abs(moments.mean)  # rounding noise, or exactly zero
     scale = np.where(is_constant, 1.0, scale)
     if is_constant.any():
         warnings.warn(
