@@ -1,0 +1,43 @@
+# make demo    sets everything up and runs the main job
+# make test    sets everything up, then lint, types, import rules and tests
+# make bench   sets everything up and runs the benchmarks (JSON lines)
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint unit slow bench rivals clean
+
+$(VENV)/.stamp: pyproject.toml hatch_build.py src/gpzed/core/_vexp.c
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "gpzed needs Python 3.11 or later; set PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable ".[all]" --group dev
+	touch $@
+
+demo: $(VENV)/.stamp
+	$(BIN)/gpzed demo
+
+test: lint unit
+
+lint: $(VENV)/.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+slow: $(VENV)/.stamp
+	$(BIN)/python -m pytest --run-slow --run-real -m "slow or real" $(PYTEST_ARGS)
+
+bench: $(VENV)/.stamp
+	$(BIN)/python benchmarks/run.py
+
+rivals: $(VENV)/.stamp
+	benchmarks/rivals/setup.sh
+	$(BIN)/python benchmarks/versus.py
+
+clean:
+	rm -rf $(VENV) .venv-bench build gpzed-demo .mypy_cache .ruff_cache .pytest_cache
