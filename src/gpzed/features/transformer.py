@@ -121,12 +121,14 @@ class FeatureTransformer:
         columns = _columns(bands, self.has_errors)
         flags = _status_flags(bands.status)
         flags[no_ebv] |= np.uint32(Flag.MISSING_BAND_IMPUTED)
-        clipped = np.clip(columns, self._lower, self._upper)  # NaN stays NaN
-        moved = (columns < self._lower) | (columns > self._upper)
-        flags[moved.any(axis=1)] |= np.uint32(Flag.CLIPPED_INPUT)
-        _substitute_limits(clipped, bands.status, photometry.limit, self, extinction)
-        filled = fill_missing(clipped, self._mean, self._covariance)
-        X = _arranged(filled, self.config, self.bands)
+        outside = (columns < self._lower) | (columns > self._upper)
+        if outside.any():
+            columns = np.clip(columns, self._lower, self._upper)  # NaN stays NaN
+            flags[outside.any(axis=1)] |= np.uint32(Flag.CLIPPED_INPUT)
+        if bands.status.any():
+            _substitute_limits(columns, bands.status, photometry.limit, self, extinction)
+            columns = fill_missing(columns, self._mean, self._covariance)
+        X = _arranged(columns, self.config, self.bands)
         flags[self.distance(X) > self.max_distance] |= np.uint32(Flag.OUTSIDE_COVERAGE)
         return X, flags
 
@@ -288,11 +290,15 @@ def _extinction(
 
 
 def _columns(bands: BandValues, has_errors: bool) -> FloatArray:
-    measured = bands.status == Status.MEASURED
-    values = np.where(measured, bands.values, np.nan)
-    if not has_errors:
-        return values
-    return np.concatenate([values, np.where(measured, np.log(bands.errors), np.nan)], axis=1)
+    """Return magnitudes and ln errors in one new array, NaN where there is no measurement."""
+    n, b = bands.values.shape
+    columns = np.empty((n, 2 * b if has_errors else b))
+    columns[:, :b] = bands.values
+    if has_errors:
+        np.log(bands.errors, out=columns[:, b:])
+    if bands.status.any():
+        columns[np.tile(bands.status != Status.MEASURED, columns.shape[1] // b)] = np.nan
+    return columns
 
 
 def _status_flags(status: npt.NDArray[np.int8]) -> npt.NDArray[np.uint32]:

@@ -17,6 +17,9 @@ WEIGHT_METHODS: tuple[WeightMethod, ...] = ("none", "redshift", "balanced", "col
 MAX_TARGET_ROWS = 200_000
 """Rows of a target catalogue that are looked at, drawn at random: plenty for a density in a few bands."""
 
+MAX_CAPPINGS = 100
+"""Rounds of cutting and scaling at most; each moves the largest weight nearer to its limit."""
+
 
 @dataclass(frozen=True)
 class WeightConfig:
@@ -79,8 +82,13 @@ def normalised(weights: FloatArray, max_weight: float = np.inf) -> FloatArray:
         )
     if not weights.any():
         raise CatalogError("all training rows have weight 0; expected some above it")
-    capped = np.minimum(weights / weights.mean(), max_weight)
-    return np.asarray(capped / capped.mean())
+    capped = weights / weights.mean()
+    for _ in range(MAX_CAPPINGS):
+        if capped.max() <= max_weight * (1.0 + 1e-6):
+            break
+        capped = np.minimum(capped, max_weight)
+        capped = capped / capped.mean()
+    return np.asarray(capped)
 
 
 def redshift_weights(z: FloatArray) -> FloatArray:

@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpzed.adapters.cli as cli_package
+from gpzed.catalog import read_catalog
+from gpzed.config import RunConfig
+from pipeline.galaxy_files import galaxies, write
+
+Call = Callable[..., tuple[int, str, str]]
+QUICK = ("--n-basis", "5", "--max-iter", "15")
+KEYS = (
+    "rmse", "mll", "fr_0.15", "fr_0.05", "bias", "sigma_nmad", "crps", "cde_loss", "pit_ks", "coverage_68",
+    "coverage_95",
+)  # fmt: skip
+
+
+def test_the_three_commands_that_others_script_against(call: Call, folder: Path, tmp_path: Path) -> None:
+    model, out = tmp_path / "m.gpzed", tmp_path / "out.parquet"
+    code, _, err = call("train", folder / "train.parquet", "-o", model, "--bands", "u,g,r", "--seed", 0, *QUICK)
+    assert code == 0
+    assert "magnitude u: mag_u, mag_err_u" in err
+    assert "redshift: z_spec" in err
+    code, text, err = call("predict", model, folder / "survey.parquet", "-o", out)
+    assert code == 0
+    assert "wrote" in text
+    assert "not detected" in err
+    assert "flagged CLIPPED_INPUT (8): 1" in err
+    code, text, _ = call("evaluate", out, "--json")
+    assert code == 0
+    result = json.loads(text)
+    assert set(KEYS) <= set(result)
+    assert result["n"] == 300
+    code, text, _ = call("config", "--template")
+    assert code == 0
+    assert "n_basis" in text
+    assert RunConfig.from_dict(tomllib.loads(text)) == RunConfig()
+
+
+@pytest.mark.parametrize("source", ["fits", "hdf5", "csv", "parquet"])
+@pytest.mark.parametrize("target", ["fits", "hdf5", "csv", "parquet"])
+def test_every_format_in_and_out(source: str, target: str, call: Call, folder: Path, tmp_path: Path) -> None:
+    table = galaxies(60, seed=4)
+    path, out = write(table, tmp_path / f"in.{source}"), tmp_path / f"out.{target}"
+    code, _, err = call("predict", folder / "model.gpzed", path, "-o", out)
+    assert code == 0, err
+    result = read_catalog(out)
+    np.testing.assert_array_equal(result["id"], table["id"])
+    np.testing.assert_array_equal(result["name"], table["name"])
+    assert list(result.names) == [*table.names, "z_phot", "z_std", "z_var_model", "z_var_noise", "z_flags"]
+    reference = tmp_path / "reference.parquet"
+    call("predict", folder / "model.gpzed", write(table, tmp_path / "same.parquet"), "-o", reference)
+    np.testing.assert_allclose(result["z_phot"], read_catalog(reference)["z_phot"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("source", ["fits", "hdf5", "csv"])
+def test_training_on_every_format(source: str, call: Call, tmp_path: Path) -> None:
+    path = write(galaxies(200), tmp_path / f"train.{source}")
+    code, text, _ = call("train", path, "-o", tmp_path / "m.gpzed", "--json", "--quiet", *QUICK)
+    assert code == 0
+    assert json.loads(text)["scores"]["train"]["fr_0.15"] > 90
+
+
+def test_format_option_wins_over_the_suffix(call: Call, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "redshifts.dat"
+    code, _, err = call("predict", folder / "model.gpzed", folder / "survey.parquet", "-o", out)
+    assert code == 1
+    assert "suffix does not tell the format" in err
+    code, _, _ = call("predict", folder / "model.gpzed", folder / "survey.parquet", "-o", out, "--format", "csv")
+    assert code == 0
+    assert len(read_catalog(out, format="csv")) == 300
+    code, text, _ = call("evaluate", out, "--input-format", "csv", "--json")
+    assert json.loads(text)["n"] == 300
+
+
+def test_columns_quantiles_and_no_passthrough(call: Call, folder: Path, tmp_path: Path) -> None:
+    out, arguments = tmp_path / "o.csv", ("predict", folder / "model.gpzed", folder / "survey.parquet", "-o")
+    assert call(*arguments, out, "--columns", "id,z_spec", "--quantiles", "0.16,0.5,0.84")[0] == 0
+    assert read_catalog(out).names == (
+        "id", "z_spec", "z_phot", "z_std", "z_var_model", "z_var_noise", "z_q16", "z_q50", "z_q84", "z_flags",
+    )  # fmt: skip
+    assert call(*arguments, tmp_path / "p.csv", "--no-passthrough")[0] == 0
+    assert read_catalog(tmp_path / "p.csv").names[0] == "z_phot"
+    code, _, err = call(*arguments, tmp_path / "q.csv", "--quantiles", "0.16;0.5")
+    assert code == 2
+    assert "write it like 0.16,0.5,0.84" in err
+    code, _, err = call(*arguments, tmp_path / "q.csv", "--quantiles", "16")
+    assert code == 2
+    assert "expected levels above 0 and below 1" in err
+
+
+def test_dry_run_shows_the_plan_and_writes_nothing(call: Call, folder: Path, tmp_path: Path) -> None:
+    model = tmp_path / "m.gpzed"
+    code, text, err = call("train", folder / "train.parquet", "-o", model, "--dry-run", "--json", "--test", 0.25)
+    assert code == 0
+    plan = json.loads(text)
+    assert plan["rows"]["test"] == 100
+    assert plan["features"][0] == "mag_u"
+    assert plan["dry_run"] is True
+    assert "nothing was trained" in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_configuration_file_and_flags(call: Call, folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text("seed = 4\n[model]\nn_basis = 7\nmax_iter = 10\n[features]\nmagnitudes = 'asinh'\n")
+    model = tmp_path / "m.gpzed"
+    assert call("train", folder / "train.parquet", "-o", model, "--config", path, "--covariance", "GL")[0] == 0
+    code, text, _ = call("info", model, "--json")
+    facts = json.loads(text)
+    assert (facts["n_basis"], facts["covariance"], facts["config"]["seed"]) == (7, "GL", 4)
+    assert facts["features"][0] == "asinh_u"
+    path.write_text("[model]\nn_bases = 7\n")
+    code, _, err = call("train", folder / "train.parquet", "-o", model, "--config", path)
+    assert code == 2
+    assert "did you mean `n_basis`" in err
+    code, _, err = call("config", "--check", path)
+    assert code == 2
+
+
+def test_info_for_people(call: Call, folder: Path) -> None:
+    code, text, _ = call("info", folder / "model.gpzed")
+    assert code == 0
+    assert "u, g, r" in text
+    assert "Almosallam" in text
+    assert "CLIPPED_INPUT" in text
+
+
+def test_several_files_side_by_side(call: Call, folder: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        call("predict", folder / "model.gpzed", folder / "survey.parquet", "-o", tmp_path / f"{name}.csv", "-q")
+    code, text, _ = call("evaluate", tmp_path / "a.csv", tmp_path / "b.csv", "--json")
+    assert [result["file"][-5:] for result in json.loads(text)] == ["a.csv", "b.csv"]
+    code, text, _ = call("evaluate", tmp_path / "a.csv", tmp_path / "b.csv", "--min-redshift", 0.1)
+    assert code == 0
+    assert "sigma_NMAD" in text
+    assert "RMSE" in text
+
+
+def test_quiet_means_quiet(call: Call, folder: Path, tmp_path: Path) -> None:
+    code, text, err = call(
+        "predict", folder / "model.gpzed", folder / "survey.parquet", "-o", tmp_path / "o.csv", "--quiet"
+    )
+    assert (code, text, err) == (0, "", "")
+
+
+def test_sdss_query(call: Call) -> None:
+    code, text, _ = call("sdss", "--sql")
+    assert code == 0
+    assert "fPhotoFlags('PEAKCENTER')) = 0" in text
+    assert call("sdss", "--sql", "--release", "DR3")[0] == 2
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str, call: Call) -> None:
+    code, text, _ = call("completion", shell)
+    assert code == 0
+    assert "_GPZED_COMPLETE" in text
+
+
+def test_demo(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpzed.demo.DEFAULT_MODEL", {"n_basis": 5, "max_iter": 15})
+    code, text, err = call("demo", "--size", 300, "--out", tmp_path / "demo", "--seed", 1)
+    assert code == 0, err
+    assert "FR0.15" in text
+    assert (tmp_path / "demo" / "demo.log").read_text().count("\n") > 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("trian",), 2, "did you mean 'train'"),
+        (("train",), 2, "Missing argument"),
+        (("train", "{f}/train.parquet"), 2, "give the model file to write"),
+        (("train", "{f}/trian.parquet", "-o", "x"), 1, "did you mean"),
+        (("train", "{f}/train.parquet", "-o", "{f}/x", "--bands", "u,y"), 1, "y"),
+        (("train", "{f}/train.parquet", "-o", "{f}/x", "--n-basis", "many"), 2, "not a number of basis functions"),
+        (("train", "{f}/train.parquet", "-o", "{f}/x", "--covariance", "VV"), 2, "`covariance` is 'VV'"),
+        (("train", "{f}/train.parquet", "-o", "{f}/x", "--weights", "odd"), 2, "expected one of none"),
+        (("train", "{f}/train.parquet", "-o", "{f}/no/x"), 2, "does not exist; create it"),
+        (("predict", "{f}/train.parquet", "{f}/train.parquet", "-o", "{f}/x.csv"), 1, "expected a gpzed model file"),
+        (("predict", "{f}/none.gpzed", "{f}/train.parquet", "-o", "{f}/x.csv"), 1, "there is no file"),
+        (("predict", "{f}/model.gpzed", "{f}/train.parquet"), 2, "Missing option"),
+        (("predict", "{f}/model.gpzed", "{f}/train.parquet", "-o", "{f}/x.vot"), 1, "read but not written"),
+        (("evaluate", "{f}/train.parquet"), 1, "no column 'z_phot'"),
+        (("info", "{f}/train.parquet"), 1, "does not begin like a gpzed file"),
+        (("config",), 2, "--template or --check"),
+        (("completion", "tcsh"), 2, "tcsh"),
+    ],
+)
+def test_mistakes_get_a_message_and_an_exit_code(
+    arguments: tuple[str, ...], code: int, message: str, call: Call, folder: Path
+) -> None:
+    found, out, err = call(*(argument.format(f=folder) for argument in arguments))
+    assert found == code
+    assert message in " ".join(err.split())
+    assert "Traceback" not in err
+    assert out == ""
+    assert not (folder / "x").exists()
+    assert not (folder / "x.csv").exists()
+
+
+def test_debug_shows_where_an_error_came_from(call: Call, folder: Path) -> None:
+    assert "Traceback" in call("info", folder / "train.parquet", "--debug")[2]
+
+
+def test_without_click_there_is_a_message(monkeypatch: pytest.MonkeyPatch, call: Call) -> None:
+    monkeypatch.setattr(cli_package.importlib.util, "find_spec", lambda name: None)
+    code, _, err = call("train")
+    assert code == 2
+    assert "pip install 'gpzed[cli]'" in err
+
+
+def test_help_and_version(call: Call) -> None:
+    assert "predict" in call("--help")[1]
+    assert call("--version")[0] == 0
+    for command in ("train", "predict", "evaluate", "info", "config", "sdss", "demo", "completion"):
+        code, text, _ = call(command, "--help")
+        assert code == 0
+        assert "Usage" in text

@@ -1,0 +1,118 @@
+"""Killed in the middle, then gone on with: in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpzed.catalog import read_catalog
+from pipeline.galaxy_files import galaxies, write
+
+CLI = (sys.executable, "-m", "gpzed.adapters.cli")
+PATIENCE_SECONDS = 60.0
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen([*CLI, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.005)
+
+
+def finish(*arguments: object) -> str:
+    done = subprocess.run([*CLI, *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "fits"])
+def test_predict_killed_and_resumed_is_the_same_byte_for_byte(suffix: str, folder: Path, tmp_path: Path) -> None:
+    survey = write(galaxies(6000, seed=3), tmp_path / "survey.parquet")
+    arguments = ("predict", folder / "model.gpzed", survey, "--chunk-rows", 20, "--quantiles", "0.16", "-o")
+    finish(*arguments, tmp_path / f"smooth.{suffix}")
+    out = tmp_path / f"killed.{suffix}"
+    parts = tmp_path / f"killed.{suffix}.parts"
+    process = start(*arguments, out)
+    wait_for(lambda: len(list(parts.glob("*.npy"))) >= 5, process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert not out.exists()
+    refused = subprocess.run([*CLI, *map(str, arguments), str(out)], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "--resume" in refused.stderr
+    message = finish(*arguments, out, "--resume")
+    assert "going on with" in message
+    assert out.read_bytes() == (tmp_path / f"smooth.{suffix}").read_bytes()
+    assert not parts.exists()
+    leftovers = [p.name for p in tmp_path.iterdir() if p.name.startswith(".killed") and p.suffix == ".part"]
+    assert len(leftovers) <= 1
+
+
+@pytest.fixture
+def slow_run(tmp_path: Path) -> tuple[object, ...]:
+    write(galaxies(3000), tmp_path / "train.parquet")
+    (tmp_path / "run.toml").write_text(
+        "[model]\nn_basis = 30\nmax_iter = 60\ncheckpoint_every = 1\npatience = 1000\ntol = 0.0\n"
+    )
+    return ("train", tmp_path / "train.parquet", "--config", tmp_path / "run.toml", "-o")
+
+
+def predictions(model: Path) -> np.ndarray:
+    out = model.with_suffix(".csv")
+    finish("predict", model, model.parent / "train.parquet", "-o", out)
+    return read_catalog(out)["z_phot"]
+
+
+def test_train_killed_and_resumed_predicts_the_same(slow_run: tuple[object, ...], tmp_path: Path) -> None:
+    finish(*slow_run, tmp_path / "smooth.gpzed")
+    model, state = tmp_path / "killed.gpzed", tmp_path / "killed.gpzed.checkpoint"
+    process = start(*slow_run, model)
+    wait_for(state.exists, process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert not model.exists()
+    finish(*slow_run, model, "--resume")
+    assert not state.exists()
+    np.testing.assert_array_equal(predictions(model), predictions(tmp_path / "smooth.gpzed"))
+
+
+def test_ctrl_c_in_training_leaves_a_checkpoint_and_says_how_to_go_on(
+    slow_run: tuple[object, ...], tmp_path: Path
+) -> None:
+    model, state = tmp_path / "stopped.gpzed", tmp_path / "stopped.gpzed.checkpoint"
+    process = start(*slow_run, model)
+    wait_for(state.exists, process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 1
+    assert "--resume" in err
+    assert "Traceback" not in err
+    assert state.exists()
+    assert not model.exists()
+    finish(*slow_run, model, "--resume")
+    assert model.exists()
+
+
+def test_ctrl_c_in_predicting_says_how_to_go_on(folder: Path, tmp_path: Path) -> None:
+    survey = write(galaxies(20000, seed=3), tmp_path / "survey.parquet")
+    out = tmp_path / "out.parquet"
+    process = start("predict", folder / "model.gpzed", survey, "-o", out, "--chunk-rows", 20)
+    wait_for(lambda: len(list((tmp_path / "out.parquet.parts").glob("*.npy"))) >= 3, process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 1
+    assert "--resume" in err
+    assert not out.exists()

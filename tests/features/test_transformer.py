@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from gpzed.catalog import Catalog, Photometry, PhotometrySchema, extract_photometry, guess_schema
+from gpzed.errors import CatalogError, ConfigError
+from gpzed.features import FeatureConfig, FeatureTransformer, Flag, count_flags, fit_transformer, flag_legend
+from pipeline.galaxy_files import galaxies, with_sentinels
+
+CONFIGS = {
+    "default": FeatureConfig(),
+    "asinh": FeatureConfig(magnitudes="asinh"),
+    "colours": FeatureConfig(colours=True),
+    "colours with r": FeatureConfig(colours=True, reference_band="r"),
+    "no errors": FeatureConfig(errors=False),
+    "no clipping": FeatureConfig(clip=0.0),
+}
+
+
+def photometry(table: Catalog) -> Photometry:
+    return extract_photometry(table, guess_schema(table.names))
+
+
+@pytest.fixture(scope="module")
+def table() -> Catalog:
+    return galaxies(400)
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_stored_and_restored_it_gives_the_same_inputs(config: FeatureConfig, table: Catalog) -> None:
+    fitted = fit_transformer(photometry(table), config)
+    restored = FeatureTransformer.from_dict(json.loads(json.dumps(fitted.to_dict())))
+    assert restored == fitted
+    rows = photometry(with_sentinels(table))
+    for one, other in zip(fitted.transform(rows), restored.transform(rows), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_any_chunking_gives_the_same_inputs_bit_for_bit(config: FeatureConfig, table: Catalog) -> None:
+    fitted = fit_transformer(photometry(table), config)
+    target = with_sentinels(table)
+    X, flags = fitted.transform(photometry(target))
+    assert np.isfinite(X).all()
+    assert X.shape == (400, len(fitted.names))
+    for size in (1, 7, 100):
+        parts = [fitted.transform(photometry(target.slice(i, i + size))) for i in range(0, 400, size)]
+        np.testing.assert_array_equal(np.concatenate([x for x, _ in parts]), X)
+        np.testing.assert_array_equal(np.concatenate([f for _, f in parts]), flags)
+
+
+def test_no_rows_in_no_rows_out(table: Catalog) -> None:
+    fitted = fit_transformer(photometry(table))
+    X, flags = fitted.transform(photometry(table.slice(0, 0)))
+    assert X.shape == (0, 6)
+    assert flags.shape == (0,)
+
+
+def test_default_is_magnitudes_and_logarithms_of_errors(table: Catalog) -> None:
+    fitted = fit_transformer(photometry(table))
+    assert fitted.names == ("mag_u", "mag_g", "mag_r", "ln_err_u", "ln_err_g", "ln_err_r")
+    X, flags = fitted.transform(photometry(table))
+    np.testing.assert_array_equal(X[:, 1], table.floats("mag_g"))
+    np.testing.assert_array_equal(X[:, 4], np.log(table.floats("mag_err_g")))
+    assert not (flags & ~np.uint32(Flag.OUTSIDE_COVERAGE)).any()
+
+
+def test_colours_and_one_magnitude(table: Catalog) -> None:
+    fitted = fit_transformer(photometry(table), FeatureConfig(colours=True))
+    assert fitted.names[:3] == ("u-g", "g-r", "mag_g")
+    X, _ = fitted.transform(photometry(table))
+    np.testing.assert_allclose(X[:, 0], table.floats("mag_u") - table.floats("mag_g"), atol=1e-12)
+    np.testing.assert_allclose(X[:, 2], table.floats("mag_g"))
+
+
+def test_asinh_magnitudes_agree_with_lupton_and_tame_the_boss_u_band(table: Catalog) -> None:
+    fitted = fit_transformer(photometry(table), FeatureConfig(magnitudes="asinh"))
+    columns = {name: np.array(table[name]) for name in table.names}
+    columns["mag_u"][0], columns["mag_err_u"][0] = 33.0, 1e4
+    X, flags = fitted.transform(photometry(Catalog(columns)))
+    mag, err = table.floats("mag_g"), table.floats("mag_err_g")
+    flux = 10.0 ** (-0.4 * mag)
+    b = np.median(flux * err * np.log(10.0) / 2.5)
+    expected = -2.5 / np.log(10.0) * (np.arcsinh(flux / (2 * b)) + np.log(b))
+    np.testing.assert_allclose(X[:, 1], expected, rtol=1e-10)
+    np.testing.assert_allclose(X[np.argmin(mag), 1], mag.min(), atol=0.01)
+    assert X[0, 0] < 30.0
+    assert flags[0] & Flag.OUTSIDE_COVERAGE or flags[0] & Flag.CLIPPED_INPUT
+
+
+def test_fluxes_and_magnitudes_give_the_same_inputs(table: Catalog) -> None:
+    columns = {}
+    for band in "ugr":
+        flux = 10.0 ** (-0.4 * (table.floats(f"mag_{band}") - 31.4))
+        columns[f"flux_{band}"] = flux
+        columns[f"flux_err_{band}"] = flux * table.floats(f"mag_err_{band}") * np.log(10.0) / 2.5
+    schema = PhotometrySchema.from_templates(columns, "ugr", flux="flux_{band}", err="flux_err_{band}", zero_point=31.4)
+    fluxes = extract_photometry(Catalog(columns), schema)
+    for config in (FeatureConfig(), FeatureConfig(magnitudes="asinh")):
+        fitted = fit_transformer(photometry(table), config)
+        np.testing.assert_allclose(
+            fitted.transform(fluxes)[0], fitted.transform(photometry(table))[0], rtol=1e-9, atol=1e-9
+        )
+
+
+def test_a_negative_flux_is_no_detection_for_pogson_and_fine_for_asinh(table: Catalog) -> None:
+    columns = {f"flux_{b}": np.full(50, 100.0) + np.arange(50) for b in "gr"}
+    columns |= {f"flux_err_{b}": np.full(50, 5.0) + 0.01 * np.arange(50) for b in "gr"}
+    columns["flux_g"][0] = -3.0
+    schema = PhotometrySchema.from_templates(columns, "gr", flux="flux_{band}", err="flux_err_{band}", zero_point=31.4)
+    rows = extract_photometry(Catalog(columns), schema)
+    _, flags = fit_transformer(rows).transform(rows)
+    assert flags[0] & Flag.NOT_DETECTED_SUBSTITUTED
+    _, flags = fit_transformer(rows, FeatureConfig(magnitudes="asinh", clip=0.0)).transform(rows)
+    assert not flags[0] & Flag.NOT_DETECTED_SUBSTITUTED
+
+
+def test_extinction_is_taken_off_and_a_missing_ebv_is_flagged(table: Catalog) -> None:
+    config = FeatureConfig(extinction={"u": 4.0, "g": 3.0})
+    ebv = np.full(400, 0.1)
+    fitted = fit_transformer(photometry(table), config, ebv)
+    ebv[0] = np.nan
+    X, flags = fitted.transform(photometry(table), ebv)
+    plain, _ = fit_transformer(photometry(table)).transform(photometry(table))
+    np.testing.assert_allclose(plain[:, :3] - X[:, :3], np.tile([0.4, 0.3, 0.0], (400, 1)), atol=1e-9)
+    assert np.flatnonzero(flags & Flag.MISSING_BAND_IMPUTED).tolist() == [0]
+    with pytest.raises(ConfigError, match="no E\\(B-V\\) column"):
+        fitted.transform(photometry(table))
+
+
+def test_flags_say_what_was_done(table: Catalog) -> None:
+    fitted = fit_transformer(photometry(table))
+    X, flags = fitted.transform(photometry(with_sentinels(table)))
+    expected = [
+        Flag.NOT_DETECTED_SUBSTITUTED,
+        Flag.MISSING_BAND_IMPUTED,
+        Flag.FAILED_BAND_IMPUTED,
+        Flag.CLIPPED_INPUT,
+        Flag.MISSING_BAND_IMPUTED | Flag.NO_MEASUREMENT,
+    ]
+    assert [int(flag) & ~int(Flag.OUTSIDE_COVERAGE) for flag in flags[:5]] == [int(flag) for flag in expected]
+    assert X[0, 0] == pytest.approx(np.sort(table.floats("mag_u"))[-8:].mean(), abs=0.3)
+    assert X[3, 0] == fitted.upper[0]
+    assert count_flags(flags)["CLIPPED_INPUT"] == 1
+    assert "8 CLIPPED_INPUT" in flag_legend()
+
+
+def test_a_missing_band_is_filled_with_its_conditional_mean(table: Catalog) -> None:
+    fitted = fit_transformer(photometry(table))
+    columns = {name: np.array(table[name]) for name in table.names}
+    columns["mag_u"] = columns["mag_u"].copy()
+    columns["mag_u"][:100] = np.nan
+    X, _ = fitted.transform(photometry(Catalog(columns)))
+    full, _ = fitted.transform(photometry(table))
+    seen, missing = [1, 2, 4, 5], [0, 3]
+    C, mean = np.array(fitted.covariance), np.array(fitted.mean)
+    gain = np.linalg.solve(C[np.ix_(seen, seen)], C[np.ix_(seen, missing)])
+    expected = mean[missing] + (full[:100][:, seen] - mean[seen]) @ gain
+    np.testing.assert_allclose(X[:100][:, missing], expected, rtol=1e-9)
+    assert np.std(X[:100, 0] - full[:100, 0]) < 0.5 * np.std(full[:, 0])
+
+
+def test_a_given_limit_stands_in_for_a_non_detection(table: Catalog) -> None:
+    fitted = fit_transformer(photometry(table))
+    columns = {name: np.array(table[name]) for name in table.names}
+    columns["mag_u"][0], columns["mag_err_u"][0] = 99.0, 21.5
+    X, _ = fitted.transform(photometry(Catalog(columns)))
+    assert X[0, 0] == 21.5
+
+
+def test_far_objects_are_outside_the_coverage(table: Catalog) -> None:
+    fitted = fit_transformer(photometry(table), FeatureConfig(clip=0.0))
+    columns = {name: np.array(table[name]) for name in table.names}
+    columns["mag_g"][0] -= 8.0
+    _, flags = fitted.transform(photometry(Catalog(columns)))
+    assert flags[0] == Flag.OUTSIDE_COVERAGE
+    assert count_flags(flags[1:]).get("OUTSIDE_COVERAGE", 0) <= 2
+
+
+def test_without_error_columns_there_are_magnitudes_only(table: Catalog) -> None:
+    schema = PhotometrySchema(("u", "g"), mag={"u": "mag_u", "g": "mag_g"})
+    rows = extract_photometry(table, schema)
+    assert fit_transformer(rows).names == ("mag_u", "mag_g")
+    with pytest.raises(ConfigError, match="no errors"):
+        fit_transformer(rows, FeatureConfig(magnitudes="asinh"))
+
+
+def test_messages(table: Catalog) -> None:
+    rows = photometry(table)
+    with pytest.raises(ConfigError, match="`extinction` has band 'y'; the bands are u, g, r"):
+        fit_transformer(rows, FeatureConfig(extinction={"y": 1.0}))
+    with pytest.raises(ConfigError, match="`reference_band` is 'x'"):
+        fit_transformer(rows, FeatureConfig(colours=True, reference_band="x"))
+    with pytest.raises(CatalogError, match="no training rows"):
+        fit_transformer(photometry(table.slice(0, 0)))
+    dark = table.with_columns({"mag_u": np.full(400, 99.0)})
+    with pytest.raises(CatalogError, match=r"band 'u' has no measurement in any training row.*--bands g,r"):
+        fit_transformer(photometry(dark))
+    other = extract_photometry(table, guess_schema(table.names, ("g", "r")))
+    with pytest.raises(CatalogError, match="trained on \\['u', 'g', 'r'\\]"):
+        fit_transformer(rows).transform(other)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"magnitudes": "log"}, 'expected "pogson" or "asinh"'),
+        ({"clip": 1.0}, "`clip` is 1.0"),
+        ({"min_error": 0.0}, "`min_error` is 0.0"),
+        ({"coverage": 2.0}, "`coverage` is 2.0"),
+        ({"reference_band": "r"}, "`colours` is false"),
+    ],
+)
+def test_bad_options(options: dict[str, object], match: str) -> None:
+    with pytest.raises(ConfigError, match=match):
+        FeatureConfig(**options)  # type: ignore[arg-type]
+
+
+def test_few_complete_rows_fall_back_to_the_median(table: Catalog) -> None:
+    columns = {name: np.array(table.slice(0, 40)[name]) for name in table.names}
+    columns["mag_u"][:35] = np.nan
+    rows = photometry(Catalog(columns))
+    X, _ = fit_transformer(rows).transform(rows)
+    assert X[0, 0] == pytest.approx(np.median(columns["mag_u"][35:]))

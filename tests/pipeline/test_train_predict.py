@@ -1,0 +1,320 @@
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpzed.catalog import Catalog, catalog_info, read_catalog
+from gpzed.config import PredictConfig, SchemaConfig
+from gpzed.errors import CatalogError, ConfigError, ModelFormatError, SchemaError
+from gpzed.features import Flag
+from gpzed.pipeline import (
+    Reporter,
+    TrainingInterruptedError,
+    evaluate,
+    load_pipeline,
+    plan_training,
+    predict,
+    read_predictions,
+    train,
+)
+from pipeline.galaxy_files import galaxies, quick_config, with_sentinels, write
+
+predict_module = import_module("gpzed.pipeline.predict")  # the package has a function of the same name
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a training catalogue, a target catalogue and a model."""
+    path = tmp_path_factory.mktemp("run")
+    write(galaxies(400), path / "train.parquet")
+    write(with_sentinels(galaxies(300, seed=5)), path / "survey.parquet")
+    train(path / "train.parquet", path / "model.gpzed", quick_config())
+    return path
+
+
+class Loud(Reporter):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+    def warn(self, text: str) -> None:
+        self.lines.append(text)
+
+
+def test_the_model_file_holds_all_that_leads_to_its_inputs(folder: Path) -> None:
+    trained = load_pipeline(folder / "model.gpzed")
+    assert trained.schema.bands == ("u", "g", "r")
+    assert trained.transformer.names[0] == "mag_u"
+    assert trained.provenance["rows"]["train"] == 400
+    assert len(trained.provenance["catalogue_sha256"]) == 64
+    assert trained.config == quick_config()
+    assert not list(folder.glob("*.checkpoint*"))
+
+
+def test_predictions_are_good_and_columns_and_order_are_kept(folder: Path) -> None:
+    report = predict(folder / "model.gpzed", folder / "survey.parquet", folder / "out.parquet")
+    before, after = read_catalog(folder / "survey.parquet"), read_catalog(folder / "out.parquet")
+    for name in before.names:
+        np.testing.assert_array_equal(after[name], before[name])
+    assert after.names[-5:] == ("z_phot", "z_std", "z_var_model", "z_var_noise", "z_flags")
+    assert after["z_flags"].dtype == np.uint32
+    total = after["z_var_model"] + after["z_var_noise"]
+    np.testing.assert_allclose(after["z_std"] ** 2, total, rtol=1e-12)
+    assert report.n_rows == 300
+    assert not (folder / "out.parquet.parts").exists()
+    result = evaluate([folder / "out.parquet"])[0]
+    assert result.metrics["fr_0.05"] > 80.0
+    assert result.metrics["coverage_68"] == pytest.approx(0.68, abs=0.12)
+    assert result.n_used == 300
+
+
+def test_an_object_without_measurements_gets_the_prior(folder: Path) -> None:
+    predict(folder / "model.gpzed", folder / "survey.parquet", folder / "prior.parquet")
+    table, trained = read_catalog(folder / "prior.parquet"), load_pipeline(folder / "model.gpzed")
+    assert table["z_flags"][4] & Flag.NO_MEASUREMENT
+    assert table["z_phot"][4] == trained.redshift_mean
+    assert table["z_std"][4] == pytest.approx(trained.redshift_variance**0.5)
+    assert np.isfinite(table["z_phot"]).all()
+
+
+def test_metadata_documents_flags_and_provenance(folder: Path) -> None:
+    predict(folder / "model.gpzed", folder / "survey.parquet", folder / "meta.parquet")
+    metadata = catalog_info(folder / "meta.parquet").metadata
+    assert "8 CLIPPED_INPUT" in metadata["gpzed_flags"]
+    assert len(metadata["gpzed_model_sha256"]) == 64
+    assert metadata["gpzed_config"]["model"]["n_basis"] == 5
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 37, 1000])
+def test_chunking_does_not_change_predictions(chunk_rows: int, folder: Path) -> None:
+    predict(folder / "model.gpzed", folder / "survey.parquet", folder / "whole.parquet")
+    options = PredictConfig(chunk_rows=chunk_rows)
+    predict(folder / "model.gpzed", folder / "survey.parquet", folder / "parts.parquet", options)
+    whole, parts = read_catalog(folder / "whole.parquet"), read_catalog(folder / "parts.parquet")
+    np.testing.assert_array_equal(parts["z_flags"], whole["z_flags"])
+    for name in ("z_phot", "z_std", "z_var_model", "z_var_noise"):
+        np.testing.assert_allclose(parts[name], whole[name], rtol=1e-10)
+
+
+def test_quantiles_columns_and_components(folder: Path) -> None:
+    config = quick_config()
+    config = config.override("model", n_members=2)
+    train(folder / "train.parquet", folder / "committee.gpzed", config)
+    options = PredictConfig(quantiles=(0.05, 0.16, 0.5, 0.975), components=True, columns=("id", "z_spec"))
+    predict(folder / "committee.gpzed", folder / "survey.parquet", folder / "q.parquet", options)
+    table = read_catalog(folder / "q.parquet")
+    assert table.names[:2] == ("id", "z_spec")
+    assert {"z_q05", "z_q16", "z_q50", "z_q97.5", "z_weight_2", "z_mean_1", "z_std_2"} <= set(table.names)
+    assert "name" not in table
+    assert (np.diff([table[f"z_q{q}"] for q in ("05", "16", "50", "97.5")], axis=0) > 0).all()
+    mean = sum(table[f"z_weight_{k}"] * table[f"z_mean_{k}"] for k in (1, 2))
+    np.testing.assert_allclose(table["z_phot"], mean, rtol=1e-9)
+    _, prediction, _, _ = read_predictions(folder / "q.parquet")
+    assert prediction.n_components == 2
+    np.testing.assert_allclose(prediction.quantile(0.16), table["z_q16"], rtol=1e-7)
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_a_resumed_run_is_byte_for_byte_the_uninterrupted_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = PredictConfig(chunk_rows=50)
+    arguments = (folder / "model.gpzed", folder / "survey.parquet")
+    predict(*arguments, folder / "smooth.parquet", options)
+    computed = []
+    original = predict_module._Run._compute
+
+    def count(self: object, table: Catalog) -> object:
+        computed.append(table.provenance.row_offset)
+        if len(computed) == 4:
+            raise Killed
+        return original(self, table)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(predict_module._Run, "_compute", count)
+    target = folder / "bumpy.parquet"
+    with pytest.raises(Killed):
+        predict(*arguments, target, options)
+    assert not target.exists()
+    with pytest.raises(ConfigError, match=r"left from an interrupted run; add --resume"):
+        predict(*arguments, target, options)
+    with pytest.raises(ConfigError, match="belongs to another run: `chunk_rows` is not the same"):
+        predict(*arguments, target, PredictConfig(chunk_rows=51), resume=True)
+    done = len(list((folder / "bumpy.parquet.parts").glob("*.npy")))
+    assert 1 <= done <= 3
+    computed[:] = [-1] * 10
+    report = predict(*arguments, target, options, resume=True)
+    assert report.n_resumed == 50 * done
+    assert len(computed) == 10 + 6 - done
+    assert target.read_bytes() == (folder / "smooth.parquet").read_bytes()
+    assert not (folder / "bumpy.parquet.parts").exists()
+
+
+@pytest.mark.parametrize("suffix", ["fits", "hdf5", "csv"])
+def test_equal_runs_give_equal_files_in_every_format(suffix: str, folder: Path) -> None:
+    for name in ("one", "two"):
+        predict(folder / "model.gpzed", folder / "survey.parquet", folder / f"{name}.{suffix}")
+    assert (folder / f"one.{suffix}").read_bytes() == (folder / f"two.{suffix}").read_bytes()
+
+
+def test_an_error_half_way_leaves_nothing_under_the_final_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = (folder / "short.csv", folder / "broken.csv")
+    predict(folder / "model.gpzed", folder / "survey.parquet", lines[0], PredictConfig(columns=("mag_u",)))
+    table = read_catalog(folder / "survey.parquet").select(["mag_u", "mag_err_u", "mag_g", "mag_err_g"])
+    write(table, lines[1])
+    with pytest.raises(SchemaError, match=r"lacks 2 column.*'mag_r' first"):
+        predict(folder / "model.gpzed", lines[1], folder / "never.parquet")
+    assert not list(folder.glob("never*"))
+
+    def full(self: object, index: int, values: object) -> None:
+        raise CatalogError("the disk is full")
+
+    monkeypatch.setattr(predict_module.Parts, "store", full)
+    with pytest.raises(CatalogError, match="disk is full"):
+        predict(folder / "model.gpzed", folder / "survey.parquet", folder / "never.parquet")
+    assert not (folder / "never.parquet").exists()
+    assert not list(folder.glob(".never*"))
+
+
+def test_a_row_group_that_cannot_be_read_is_a_clear_error(folder: Path) -> None:
+    path = write(galaxies(3000, seed=2), folder / "damaged.parquet")
+    payload = bytearray(path.read_bytes())
+    payload[2000:60000] = bytes(58000)
+    path.write_bytes(payload)
+    with pytest.raises(CatalogError, match="cannot be read"):
+        predict(folder / "model.gpzed", path, folder / "never2.parquet")
+    assert not (folder / "never2.parquet").exists()
+
+
+def test_a_catalogue_of_other_names_is_guessed(folder: Path) -> None:
+    table = galaxies(50, seed=8)
+    renamed = {f"modelMag_{b}": table[f"mag_{b}"] for b in "ugr"} | {
+        f"modelMagErr_{b}": table[f"mag_err_{b}"] for b in "ugr"
+    }
+    write(Catalog(renamed), folder / "sdss.csv")
+    report = predict(folder / "model.gpzed", folder / "sdss.csv", folder / "sdss_out.csv")
+    assert report.schema.convention == "sdss_model"
+    write(table, folder / "plain.csv")
+    predict(folder / "model.gpzed", folder / "plain.csv", folder / "plain_out.csv")
+    one, two = read_catalog(folder / "sdss_out.csv"), read_catalog(folder / "plain_out.csv")
+    np.testing.assert_array_equal(one["z_phot"], two["z_phot"])
+    with pytest.raises(SchemaError, match="the model was trained on"):
+        predict(folder / "model.gpzed", folder / "plain.csv", folder / "x.csv", schema=SchemaConfig(bands=("g", "r")))
+
+
+def test_predicting_twice_replaces_the_old_columns(folder: Path) -> None:
+    predict(folder / "model.gpzed", folder / "survey.parquet", folder / "first.parquet")
+    loud = Loud()
+    predict(folder / "model.gpzed", folder / "first.parquet", folder / "second.parquet", reporter=loud)
+    assert catalog_info(folder / "second.parquet").names == catalog_info(folder / "first.parquet").names
+    assert any("replaced" in line for line in loud.lines)
+
+
+def test_messages_of_predict(folder: Path) -> None:
+    survey, model = folder / "survey.parquet", folder / "model.gpzed"
+    with pytest.raises(ConfigError, match="is the catalogue itself"):
+        predict(model, survey, survey)
+    with pytest.raises(CatalogError, match="no column 'ids' to copy"):
+        predict(model, survey, folder / "x.parquet", PredictConfig(columns=("ids",)))
+    with pytest.raises(CatalogError, match=r"folder .* does not exist"):
+        predict(model, survey, folder / "none" / "x.parquet")
+    with pytest.raises(ModelFormatError, match="does not begin like a gpzed file"):
+        predict(survey, survey, folder / "x.parquet")
+    load_pipeline(model).model.save(folder / "bare.gpzed")
+    with pytest.raises(ModelFormatError, match="without schema and features"):
+        predict(folder / "bare.gpzed", survey, folder / "x.parquet")
+
+
+def test_rows_are_left_out_and_counted(folder: Path) -> None:
+    table = galaxies(200)
+    z = table["z_spec"].copy()
+    z[:3], z[3:5] = (np.nan, -9999.0, -99.0), 0.001
+    mags = {f"mag_{b}": np.where(np.arange(200) == 10, np.nan, table[f"mag_{b}"]) for b in "ugr"}
+    write(table.with_columns({"z_spec": z, **mags}), folder / "holes.parquet")
+    plan = plan_training(folder / "holes.parquet", quick_config(split={"min_redshift": 0.002, "test": 0.25}))
+    assert plan.counts["no redshift"] == 3
+    assert plan.counts["redshift out of range"] == 2
+    assert plan.counts["no band measured"] == 1
+    assert (plan.counts["train"], plan.counts["test"]) == (146, 48)
+
+
+@pytest.mark.parametrize("method", ["redshift", "balanced", "column", "target"])
+def test_every_kind_of_weight_trains(method: str, folder: Path) -> None:
+    table = galaxies(300).with_columns({"weight": np.linspace(0.1, 2.0, 300)})
+    write(table, folder / "weighted.parquet")
+    options = {"method": method} | ({"target": str(folder / "survey.parquet")} if method == "target" else {})
+    report = train(folder / "weighted.parquet", folder / "w.gpzed", quick_config(weights=options))
+    assert report.scores["train"]["fr_0.15"] > 90.0
+
+
+def test_split_column_and_validation_rows(folder: Path) -> None:
+    split = np.repeat(["train", "validation", "test"], 100)
+    write(galaxies(300).with_columns({"part": split}), folder / "split.parquet")
+    report = train(folder / "split.parquet", folder / "s.gpzed", quick_config(split={"column": "part"}))
+    assert {name: report.plan.counts[name] for name in ("train", "validation", "test")} == {
+        "train": 100, "validation": 100, "test": 100,
+    }  # fmt: skip
+    assert set(report.scores) == {"train", "validation", "test"}
+
+
+def test_the_same_seed_gives_the_same_model(folder: Path) -> None:
+    outputs = []
+    for seed in (1, 1, 2):
+        train(folder / "train.parquet", folder / "seed.gpzed", quick_config().override("", seed=seed))
+        predict(folder / "seed.gpzed", folder / "survey.parquet", folder / "seed.csv")
+        outputs.append(read_catalog(folder / "seed.csv")["z_phot"])
+    np.testing.assert_array_equal(outputs[0], outputs[1])
+    assert (outputs[0] != outputs[2]).any()
+
+
+def test_stopping_leaves_a_checkpoint_to_go_on_from(folder: Path) -> None:
+    target = folder / "stopped.gpzed"
+    with pytest.raises(TrainingInterruptedError, match="training was stopped"):
+        train(folder / "train.parquet", target, quick_config(), should_stop=lambda: True)
+    assert not target.exists()
+    assert (folder / "stopped.gpzed.checkpoint").exists()
+    with pytest.raises(ConfigError, match="left from an interrupted run"):
+        train(folder / "train.parquet", target, quick_config())
+    train(folder / "train.parquet", target, quick_config(), resume=True)
+    assert not (folder / "stopped.gpzed.checkpoint").exists()
+    for model in ("stopped.gpzed", "model.gpzed"):
+        predict(folder / model, folder / "survey.parquet", folder / f"{model}.csv")
+    one, two = (read_catalog(folder / f"{model}.csv") for model in ("stopped.gpzed", "model.gpzed"))
+    np.testing.assert_array_equal(one["z_phot"], two["z_phot"])
+
+
+def test_messages_of_train(folder: Path) -> None:
+    write(galaxies(50).select(["mag_u", "mag_err_u", "mag_g", "mag_err_g"]), folder / "noz.parquet")
+    with pytest.raises(SchemaError, match="no redshift column"):
+        train(folder / "noz.parquet", folder / "x.gpzed")
+    with pytest.raises(CatalogError, match="only 5 rows are left to train on"):
+        train(write(galaxies(5), folder / "few.parquet"), folder / "x.gpzed")
+    with pytest.raises(ConfigError, match=r"folder .* does not exist"):
+        train(folder / "train.parquet", folder / "none" / "x.gpzed")
+    with pytest.raises(ConfigError, match="no weight column is known"):
+        train(folder / "train.parquet", folder / "x.gpzed", quick_config(weights={"method": "column"}))
+
+
+def test_messages_of_evaluate(folder: Path) -> None:
+    with pytest.raises(SchemaError, match="no column 'z_phot'"):
+        evaluate([folder / "train.parquet"])
+    predict(folder / "model.gpzed", folder / "survey.parquet", folder / "bare.csv", PredictConfig(columns=()))
+    with pytest.raises(SchemaError, match="no column of true redshifts"):
+        evaluate([folder / "bare.csv"])
+    with pytest.raises(SchemaError, match="no column 'redshift'"):
+        evaluate([folder / "bare.csv"], redshift="redshift")
+    predict(folder / "model.gpzed", folder / "survey.parquet", folder / "high.csv")
+    with pytest.raises(CatalogError, match="nothing to score"):
+        evaluate([folder / "high.csv"], min_redshift=5.0)
+
+
+def test_an_empty_catalogue_gives_an_empty_one(folder: Path) -> None:
+    write(galaxies(3).slice(0, 0), folder / "empty.parquet")
+    report = predict(folder / "model.gpzed", folder / "empty.parquet", folder / "empty_out.parquet")
+    assert report.n_rows == 0
+    assert "z_phot" in catalog_info(folder / "empty_out.parquet").names
