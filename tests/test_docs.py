@@ -1,0 +1,244 @@
+"""The pages are tested like code: blocks run, links resolve, commands parse, tables agree with the source.
+
+A ```python block runs as it stands (or as a doctest, if it has prompts), and the lines of a ```bash block that
+begin with ``gpzed`` run too, all blocks of a page in order, in one namespace and one temporary folder. A ```sh
+block is only parsed. ``python tests/test_docs.py`` writes the option table into its page anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import inspect
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gpzed.errors
+from gpzed import GPzRegressor
+from gpzed.catalog import Catalog, write_catalog
+from gpzed.features import FLAG_MEANINGS
+from gpzed.simulate import simulate_survey
+
+ROOT = Path(__file__).resolve().parents[1]
+if not (ROOT / "docs").is_dir():
+    pytest.skip("the pages are not part of this distribution", allow_module_level=True)
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+OPTIONS_PAGE = ROOT / "docs" / "reference" / "options.md"
+BEGIN, END = "<!-- options: begin -->", "<!-- options: end -->"
+FENCE = re.compile(r"(?ms)^( *)```(\w*)\n(.*?)^\1```$")
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """Language and text of every fenced block, indentation of the fence removed."""
+    found = FENCE.findall(page.read_text(encoding="utf-8"))
+    return [(language, re.sub(rf"(?m)^{indent}", "", text)) for indent, language, text in found]
+
+
+def commands(text: str) -> list[str]:
+    """Lines of a shell block that call gpzed, continued lines joined."""
+    return [line for line in text.replace("\\\n", " ").splitlines() if line.startswith("gpzed ")]
+
+
+def named(pages: list[Path]) -> list[object]:
+    return [pytest.param(page, id=str(page.relative_to(ROOT))) for page in pages]
+
+
+def pages_with(*languages: str) -> list[Path]:
+    return [page for page in PAGES if any(language in languages for language, _ in blocks(page))]
+
+
+@pytest.fixture(scope="module")
+def survey_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A catalogue with spectra and one to predict for: the files that the pages speak of."""
+    folder = tmp_path_factory.mktemp("survey")
+    galaxies = Catalog(simulate_survey(1500, survey="sdss", random_state=0, only_spectroscopic=True).columns())
+    for suffix in ("fits", "parquet"):
+        write_catalog(galaxies.slice(0, 1000), folder / f"spectra.{suffix}")
+        write_catalog(galaxies.slice(1000), folder / f"survey.{suffix}")
+    return folder
+
+
+@pytest.fixture
+def folder(survey_files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for file in survey_files.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    return tmp_path
+
+
+def run_command(line: str) -> None:
+    from gpzed.adapters.cli import main
+
+    line, _, target = line.partition(" > ")
+    with contextlib.ExitStack() as stack:
+        if target:
+            stack.enter_context(contextlib.redirect_stdout(stack.enter_context(open(target.strip(), "w"))))
+        assert main(shlex.split(line, comments=True)[1:]) == 0, line
+
+
+def run_python(text: str, namespace: dict[str, object], page: Path) -> None:
+    if text.lstrip().startswith(">>>"):
+        test = doctest.DocTestParser().get_doctest(text, namespace, page.name, str(page), 0)
+        flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+        runner = doctest.DocTestRunner(optionflags=flags)
+        runner.run(test, clear_globs=False)
+        assert runner.summarize(verbose=False).failed == 0
+        namespace.update(test.globs)
+    else:
+        exec(compile(text, str(page), "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", named(pages_with("python", "bash")))
+def test_blocks_run(page: Path, folder: Path) -> None:
+    pytest.importorskip("click")
+    for package in ("rich", "astropy", "pyarrow"):
+        pytest.importorskip(package)
+    namespace: dict[str, object] = {"__name__": "page"}
+    for language, text in blocks(page):
+        if language == "python":
+            run_python(text, namespace, page)
+        elif language == "bash":
+            for line in commands(text):
+                run_command(line)
+
+
+@pytest.mark.parametrize("page", named(pages_with("bash", "sh")))
+def test_commands_parse(page: Path) -> None:
+    click = pytest.importorskip("click")
+    pytest.importorskip("rich")
+    from gpzed.adapters.cli.app import COMMANDS, cli
+
+    for language, text in blocks(page):
+        for line in commands(text) if language in ("bash", "sh") else ():
+            name, *arguments = shlex.split(line.partition(" > ")[0], comments=True)[1:]
+            assert name in COMMANDS, line
+            command = cli.get_command(click.Context(cli), name)
+            assert command is not None
+            with command.make_context(name, arguments):
+                pass
+
+
+def command_names() -> list[str]:
+    try:
+        from gpzed.adapters.cli.app import COMMANDS
+    except ImportError:
+        return []
+    return list(COMMANDS)
+
+
+@pytest.mark.parametrize("name", command_names())
+def test_every_command_helps(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from gpzed.adapters.cli import main
+
+    assert main([name, "--help"]) == 0
+    assert f"gpzed {name}" in capsys.readouterr().out
+
+
+def links(page: Path) -> Iterator[str]:
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    for target in re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", text):
+        if not re.match(r"[a-z]+:", target):
+            yield target
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"(?m)^#+ +(.*)$", FENCE.sub("", page.read_text(encoding="utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", named(PAGES))
+def test_links_resolve(page: Path) -> None:
+    for link in links(page):
+        file, _, anchor = link.partition("#")
+        target = (page.parent / file).resolve() if file else page
+        assert target.exists(), f"{page.name}: {link}"
+        if anchor:
+            assert anchor in anchors(target), f"{page.name}: {link}"
+
+
+def test_every_page_is_reachable() -> None:
+    reached = {ROOT / "docs" / "index.md"}
+    for page in list(reached):
+        reached |= {(page.parent / link.partition("#")[0]).resolve() for link in links(page)}
+    assert set(ROOT.glob("docs/**/*.md")) <= reached
+
+
+def option_table() -> str:
+    """Options of `GPzRegressor` as a Markdown table: names and defaults of the signature, text of the docstring."""
+    text = inspect.cleandoc(GPzRegressor.__doc__ or "")
+    section = re.search(r"(?ms)^Parameters\n-+\n(.*?)^\w+\n-+$", text)
+    assert section is not None
+    entries = re.findall(r"(?m)^(\w+) : (.*)\n((?:    .*\n)+)", section[1])
+    documented = {name: (kind, " ".join(body.split())) for name, kind, body in entries}
+    lines = ["| option | type | default | meaning |", "|---|---|---|---|"]
+    for name, parameter in inspect.signature(GPzRegressor).parameters.items():
+        kind, meaning = documented[name]
+        default = parameter.default
+        shown = f'"{default}"' if isinstance(default, str) else str(default)
+        lines.append(f"| `{name}` | {kind} | `{shown}` | {meaning.replace('``', '`')} |")
+    return "\n".join(lines)
+
+
+def test_option_table_is_in_step() -> None:
+    page = OPTIONS_PAGE.read_text(encoding="utf-8")
+    written = page.partition(BEGIN)[2].partition(END)[0].strip()
+    assert written == option_table(), "run `python tests/test_docs.py` to write the table anew"
+
+
+def test_flags_and_errors_are_documented() -> None:
+    flags = (ROOT / "docs" / "reference" / "flags-and-columns.md").read_text(encoding="utf-8")
+    for flag, meaning in FLAG_MEANINGS.items():
+        assert f"| {int(flag)} | `{flag.name}` | {meaning} |" in flags
+    errors = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
+    for name, kind in inspect.getmembers(gpzed.errors, inspect.isclass):
+        if kind.__module__ == "gpzed.errors":
+            assert f"| `{name}` |" in errors, name
+
+
+def test_metrics_are_documented() -> None:
+    from gpzed.evaluation import METRICS
+
+    page = (ROOT / "docs" / "reference" / "flags-and-columns.md").read_text(encoding="utf-8")
+    assert [name for name in METRICS if f"| `{name}` |" not in page] == []
+
+
+def test_citation_file() -> None:
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    keys = re.findall(r"(?m)^([a-z-]+):", text)
+    assert {"cff-version", "message", "title", "authors", "version", "license", "preferred-citation"} <= set(keys)
+    assert len(keys) == len(set(keys))
+    assert f"\nversion: {gpzed.__version__}\n" in text
+    assert "10.1093/mnras/stw1618" in text
+    assert "\t" not in text
+    with contextlib.suppress(ImportError):
+        import yaml
+
+        content = yaml.safe_load(text)
+        assert content["cff-version"] == "1.2.0"
+        assert [person["family-names"] for person in content["preferred-citation"]["authors"]] == [
+            "Almosallam", "Jarvis", "Roberts",
+        ]  # fmt: skip
+
+
+def test_changelog_has_this_version() -> None:
+    assert f"## [{gpzed.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", named(PAGES))
+def test_pages_hold_no_machine_paths(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"(?<![\w.])/(home|work|root|tmp|Users)/", text)
+
+
+if __name__ == "__main__":
+    before, _, rest = OPTIONS_PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    OPTIONS_PAGE.write_text(f"{before}{BEGIN}\n{option_table()}\n{END}{after}", encoding="utf-8")
+    sys.stdout.write(f"wrote {os.path.relpath(OPTIONS_PAGE)}\n")
