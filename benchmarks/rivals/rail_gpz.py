@@ -61,9 +61,7 @@ def environment() -> dict:
         "numpy": importlib.metadata.version("numpy"),
         "scipy": importlib.metadata.version("scipy"),
         "cpus": os.cpu_count(),
-        "blas_threads": sorted(
-            {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
-        ),
+        "blas_threads": sorted({lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}),
         "load_average_1min": round(os.getloadavg()[0], 2),
     }
 
@@ -139,18 +137,14 @@ def run_train(args: argparse.Namespace) -> dict:
         """The rival with a clock: its numbers are untouched."""
 
         def GPz(self, *positional, **named):  # noqa: N802
-            self.evaluations += (
-                len(positional) == 6
-            )  # as its optimiser calls it; other uses pass more or less
+            self.evaluations += len(positional) == 6  # as its optimiser calls it; other uses pass more or less
             return super().GPz(*positional, **named)
 
         def callbackF(self, theta):  # noqa: N802
             self.trace.append([round(time.perf_counter() - self.start, 4), float(self.validLL)])
             super().callbackF(theta)
 
-    model = Recorder(
-        args.m, method=args.structure, joint=True, heteroscedastic=True, decorrelate=True, seed=args.seed
-    )
+    model = Recorder(args.m, method=args.structure, joint=True, heteroscedastic=True, decorrelate=True, seed=args.seed)
     model.trace, model.evaluations = [], 0
     model.start, cpu_start = time.perf_counter(), time.process_time()
     with contextlib.redirect_stdout(io.StringIO()):
@@ -204,9 +198,7 @@ def run_train(args: argparse.Namespace) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("version", help="check that the rival loads")
     evidence = commands.add_parser("evidence", help="time one objective with gradient")

@@ -16,7 +16,7 @@ from gpzed.core.fastmath import exp_in_place
 def route(request, monkeypatch):
     if request.param == "numpy":
         monkeypatch.setattr(fastmath, "_library", None)
-    elif not fastmath.HAS_KERNEL:
+    elif not fastmath.HAS_KERNELS:
         pytest.skip("the compiled kernel was not built")
     return request.param
 
@@ -70,7 +70,7 @@ def test_shapes_and_views(route):
 
 
 def test_a_library_that_cannot_be_loaded_is_not_used(monkeypatch, tmp_path):
-    broken = tmp_path / "_vexp.so"
+    broken = tmp_path / "_kernels.so"
     broken.write_bytes(b"not a library")
     monkeypatch.setattr(fastmath, "__file__", str(tmp_path / "fastmath.py"))
     assert fastmath._load() is None

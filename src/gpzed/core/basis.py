@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpzed._types import FloatArray
+from gpzed.core.fastmath import pair_products
 
 
 def quadratic_map(Xt: FloatArray, is_full: bool, out: FloatArray) -> FloatArray:
@@ -31,10 +32,7 @@ def quadratic_map(Xt: FloatArray, is_full: bool, out: FloatArray) -> FloatArray:
     if not is_full:
         np.multiply(Xt, Xt, out=out[d + 1 :])
         return out
-    row = d + 1
-    for k in range(d):
-        np.multiply(Xt[k], Xt[k:], out=out[row : row + d - k])
-        row += d - k
+    pair_products(Xt, out[d + 1 :])
     return out
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from gpzed._types import FloatArray
 from gpzed.core.basis import coefficients, pull_back, quadratic_map
 from gpzed.core.engine import Block, Engine, Scratch, Sums
-from gpzed.core.fastmath import exp_in_place
+from gpzed.core.fastmath import exp_in_place, fold_gradient
 from gpzed.core.linalg import triangular_product
 from gpzed.core.parameters import Layout, Parameters
 from gpzed.core.posterior import Posterior, weight_posterior
@@ -46,7 +46,7 @@ def make_state(parameters: Parameters, layout: Layout, weighted_precision: bool 
     structure = layout.structure
     Lambda = structure.expand(parameters.Gamma, layout.d)
     Ct = np.ascontiguousarray(coefficients(parameters.P, Lambda).T)
-    return State(Ct, parameters.u, parameters.b, layout.k, structure.is_full, weighted_precision)
+    return State(Ct, np.ascontiguousarray(parameters.u), parameters.b, layout.k, structure.is_full, weighted_precision)
 
 
 def responses(block: Block, scratch: Scratch, state: State) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -133,11 +133,7 @@ def backward(block: Block, scratch: Scratch, state: State, posterior: Posterior)
     log_weight = 1.0 if state.weighted_precision else block.omega
     g = 0.5 * (log_weight - sqrt_B_delta**2 - B_nu)  # Eq. C.6
     g_scaled = g / sqrt_B
-    left = np.stack([state.u, -posterior.w_mean[:m]], axis=1)
-    G = scratch.array("G", (m, len(g)))
-    np.matmul(left, np.stack([g_scaled, sqrt_B_delta]), out=G)
-    np.subtract(G, T[:m], out=G)
-    np.multiply(G, Psi[:m], out=G)  # Eq. C.7
+    G = fold_gradient(T[:m], Psi[:m], state.u, posterior.w_mean, g_scaled, sqrt_B_delta)  # Eq. C.7
     return Zt @ G.T, Psi[:m] @ g_scaled, np.asarray(g.sum()), np.asarray(sqrt_B_delta @ sqrt_B_delta)
 
 

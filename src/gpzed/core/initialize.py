@@ -21,7 +21,7 @@ InitMethod = Literal["kmeans", "data", "random"]
 
 MAX_ROWS = 20_000
 """Rows that the start is computed from: a random subset of this size fixes it well enough."""
-WIDTH = 2.0
+WIDTH = 4.0
 """Basis functions are this much wider than the scatter of the rows they stand for, so that neighbours overlap."""
 SHRINKAGE = 2.0
 """Rows per feature for which the scatter around one centre counts as much as the pooled scatter."""

@@ -20,7 +20,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 COUNTS = ("n_members", "max_iter", "patience", "memory", "checkpoint_every")
 OPTIONAL_COUNTS = ("n_threads", "max_evaluations")
-ROWS_PER_NUMBER = 2.0
+ROWS_PER_NUMBER = 5.0
+"""Training rows per free number of the basis functions (centre and shape) with n_basis="auto"; measured."""
 MIN_BASIS, MAX_BASIS = 5, 100
 
 

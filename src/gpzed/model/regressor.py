@@ -125,9 +125,9 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    With ``n_basis="auto"`` there are about ten rows for every free number of the basis functions (centre and
-    shape), at least 5 and at most 200 basis functions: fewer waste data, more over-fit (measured on BOSS,
-    DC2 and quasars; see docs/explanation/training.md).
+    With ``n_basis="auto"`` there are five training rows for every free number of the basis functions (centre and
+    shape), but at least 5 and at most 100 basis functions: fewer waste data, more over-fit (measured; see
+    docs/explanation/training.md).
 
     References
     ----------
