@@ -69,10 +69,11 @@ def test_singular_matrix_gets_a_recorded_jitter():
     assert not factor.is_well_conditioned
 
 
-def test_the_largest_jitter_is_tried_before_giving_up():
-    """An eigenvalue of -3e-9 needs more than 1e-10 and less than MAX_JITTER = 1e-8."""
-    S = np.array([[1.0, 1.0 + 3e-9], [1.0 + 3e-9, 1.0]])
-    assert cholesky(S).jitter == pytest.approx(MAX_JITTER)
+@pytest.mark.parametrize(("lacking", "jitter"), [(5e-15, 1e-14), (5e-13, 1e-12), (5e-11, 1e-10), (5e-9, 1e-8)])
+def test_jitter_grows_in_steps_of_a_hundred_up_to_its_limit(lacking, jitter):
+    """The smallest eigenvalue is minus `lacking`: the first step that exceeds it must do."""
+    S = np.array([[1.0, 1.0 + lacking], [1.0 + lacking, 1.0]])
+    assert cholesky(S).jitter == pytest.approx(jitter)
 
 
 def test_hopeless_matrix_raises_with_a_remedy():

@@ -1,0 +1,380 @@
+"""The model file: exact, atomic, checked, never executed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickletools
+import stat
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpzed import GPzRegressor, load_model
+from gpzed.errors import GPzError, ModelFormatError
+from gpzed.model import container
+from gpzed.model.container import DIGEST_SIZE, MAGIC, pack, unpack, write_atomically
+from helpers import CODES
+
+pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
+
+
+def quick(**options):
+    return GPzRegressor(**({"n_basis": 4, "max_iter": 5, "n_threads": 1, "random_state": 0} | options))
+
+
+@pytest.fixture(scope="module")
+def model(wave):
+    return quick().fit(*wave)
+
+
+@pytest.fixture(scope="module")
+def content(model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "m.gpzed"
+    model.save(path)
+    return path.read_bytes()
+
+
+def sealed(body):
+    """A file with a checksum that fits, whatever is in it."""
+    return body + hashlib.sha256(body).digest()
+
+
+def assert_same(one, two, X):
+    a, b = one.predict_distribution(X), two.predict_distribution(X)
+    for name in ("mean", "variance", "model_variance", "noise_variance", "weights", "means"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+    np.testing.assert_array_equal(one.sample_y(X, 3), two.sample_y(X, 3))
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"noise": "homoscedastic", "relevance": "shared", "mean_function": "linear"},
+        {"mean_function": "zero", "whitening": "scale", "weighting": "precision", "calibrate_noise": False},
+        {"n_members": 2, "whitening": "none", "validation_fraction": 0.0},
+    ],
+    ids=["default", "flat", "precision", "committee"],
+)
+def test_predictions_are_the_same_to_the_bit(wave, tmp_path, code, options):
+    X, y = wave
+    model = quick(covariance=code, **options).fit(X, y)
+    model.save(tmp_path / "m.gpzed")
+    loaded = load_model(tmp_path / "m.gpzed")
+    assert_same(model, loaded, X)
+    assert loaded.get_params() == model.get_params()
+    assert loaded.n_basis_ == model.n_basis_
+    assert loaded.n_features_in_ == 2
+    assert loaded.reports_ == model.reports_ or np.isnan(model.report_.best_score)
+    loaded.save(tmp_path / "again.gpzed")
+    assert (tmp_path / "again.gpzed").read_bytes() == (tmp_path / "m.gpzed").read_bytes()
+
+
+def test_a_loaded_model_can_be_trained_again(wave, tmp_path, model):
+    model.save(tmp_path / "m")
+    loaded = load_model(str(tmp_path / "m"))
+    assert_same(loaded.fit(*wave), model, wave[0])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_basis": np.int64(4)},
+        {"random_state": np.int64(3)},
+        {"random_state": np.random.default_rng(0)},
+        {"random_state": None},
+        {"calibrate_noise": np.True_},
+        {"shape_prior": np.float32(1.0)},
+        {"max_time": np.float64(100.0)},
+        {"checkpoint": "unused"},
+        {"callback": print},
+        {"covariance": np.str_("VC")},
+    ],
+    ids=str,
+)
+def test_options_that_json_does_not_know(wave, tmp_path, monkeypatch, options):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("builtins.print", lambda *_: None)
+    X, y = wave
+    model = quick(**options).fit(X, y)
+    model.save("m")
+    assert_same(model, load_model("m"), X)
+
+
+# ------------------------------------------------------------------------------------ damaged files
+
+
+def test_truncated_anywhere(content, tmp_path):
+    path = tmp_path / "m"
+    lengths = {1, 5, 8, 12, 16, 20, 24, 31, 32, 33, 40, 100, len(content) // 2, len(content) - 33, len(content) - 1}
+    for length in sorted(lengths):
+        path.write_bytes(content[:length])
+        with pytest.raises(ModelFormatError, match=r"checksum|damaged|does not begin like a gpzed file"):
+            load_model(path)
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+def test_one_byte_changed_anywhere(content, tmp_path_factory, data):
+    index = data.draw(st.one_of(st.integers(0, 60), st.integers(0, len(content) - 1)))
+    change = data.draw(st.integers(1, 255))
+    path = tmp_path_factory.getbasetemp() / "changed.gpzed"
+    path.write_bytes(content[:index] + bytes([content[index] ^ change]) + content[index + 1 :])
+    with pytest.raises(ModelFormatError, match=r"changed\.gpzed"):
+        load_model(path)
+
+
+def test_bytes_appended(content, tmp_path):
+    (tmp_path / "m").write_bytes(content + b"\n")
+    with pytest.raises(ModelFormatError, match="fails its checksum"):
+        load_model(tmp_path / "m")
+
+
+def test_empty_file(tmp_path):
+    (tmp_path / "m").touch()
+    with pytest.raises(ModelFormatError, match="is empty; expected a gpzed model file"):
+        load_model(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    "other", [b"PK\x03\x04 a zip file", b"SIMPLE  =                    T", b"\x80\x04\x95pickle", b"z,mag\n"]
+)
+def test_other_files(tmp_path, other):
+    (tmp_path / "m").write_bytes(other * 20)
+    with pytest.raises(ModelFormatError, match="does not begin like a gpzed file"):
+        load_model(tmp_path / "m")
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(ModelFormatError, match=r'there is no file ".*nothing\.gpzed"'):
+        load_model(tmp_path / "nothing.gpzed")
+
+
+def test_directory(tmp_path):
+    with pytest.raises(ModelFormatError, match="cannot be read: Is a directory"):
+        load_model(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_unreadable_file(content, tmp_path):
+    (tmp_path / "m").write_bytes(content)
+    (tmp_path / "m").chmod(0)
+    with pytest.raises(ModelFormatError, match="cannot be read: Permission denied"):
+        load_model(tmp_path / "m")
+
+
+def test_future_version(content, tmp_path):
+    body = content[:-DIGEST_SIZE].replace(b"model 1\n", b"model 7\n", 1)
+    (tmp_path / "m").write_bytes(sealed(body))
+    with pytest.raises(ModelFormatError, match=r"format version 7, but this gpzed reads up to version 1.*Upgrade"):
+        load_model(tmp_path / "m")
+
+
+def test_another_kind_of_file(tmp_path):
+    (tmp_path / "m").write_bytes(pack("checkpoint", 1, {}, {}))
+    with pytest.raises(ModelFormatError, match="is a gpzed checkpoint file; expected a model file"):
+        load_model(tmp_path / "m")
+
+
+def parts(content):
+    header, arrays = unpack(content, "model", 1, source="m", error=ModelFormatError)
+    return header, arrays
+
+
+def damage(content, change):
+    header, arrays = parts(content)
+    change(header, arrays)
+    return pack("model", 1, header, arrays)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda h, a: h.pop("members"),
+        lambda h, a: h.pop("parameters"),
+        lambda h, a: h.pop("n_features"),
+        lambda h, a: h.update(members=[]),
+        lambda h, a: h.update(members=3),
+        lambda h, a: h["parameters"].update(no_such_option=1),
+        lambda h, a: h["members"][0].update(covariance="XX"),
+        lambda h, a: h["members"][0].pop("b"),
+        lambda h, a: h["members"][0].update(m=99),
+        lambda h, a: a.pop("0/P"),
+        lambda h, a: a.update({"0/P": a["0/P"][:-1]}),
+        lambda h, a: a.update({"0/w_mean": a["0/w_mean"][:-1]}),
+    ],
+    ids=[
+        "no members",
+        "no options",
+        "no number of features",
+        "zero members",
+        "members a number",
+        "unknown option",
+        "unknown structure",
+        "no b",
+        "other m",
+        "no centres",
+        "a centre short",
+        "a weight short",
+    ],
+)
+def test_a_sealed_file_with_parts_missing_or_garbled(content, tmp_path, change):
+    (tmp_path / "m").write_bytes(damage(content, change))
+    with pytest.raises(ModelFormatError, match=r'm"'):
+        load_model(tmp_path / "m")
+
+
+def raw(text, arrays=b""):
+    return sealed(MAGIC + b"model 1\n" + len(text).to_bytes(8, "little") + text + arrays)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        raw(b"not json"),
+        raw(b"[]"),
+        raw(b"{}"),
+        raw(b"\xff\xfe"),
+        raw(json.dumps({"header": {}, "arrays": [["a", "|O", [1]]]}).encode(), bytes(8)),
+        raw(json.dumps({"header": {}, "arrays": [["a", "<f8", [1000]]]}).encode(), bytes(8)),
+        raw(json.dumps({"header": {}, "arrays": [["a", "<f8", [-1]]]}).encode(), bytes(8)),
+        raw(json.dumps({"header": {}, "arrays": [["a", "nonsense", [1]]]}).encode(), bytes(8)),
+        raw(json.dumps({"header": {}, "arrays": [["a", "<f8"]]}).encode(), bytes(8)),
+        sealed(MAGIC + b"model 1\n" + (2**62).to_bytes(8, "little")),
+        sealed(MAGIC + b"model 1\n"),
+    ],
+    ids=[
+        "text",
+        "list",
+        "no parts",
+        "not utf-8",
+        "objects",
+        "beyond the end",
+        "negative",
+        "no such type",
+        "no shape",
+        "endless header",
+        "no header",
+    ],
+)
+def test_a_sealed_file_with_nonsense_in_it(tmp_path, payload):
+    (tmp_path / "m").write_bytes(payload)
+    with pytest.raises(ModelFormatError, match=r'm"'):
+        load_model(tmp_path / "m")
+
+
+# --------------------------------------------------------------------------------- nothing is executed
+
+
+def test_no_pickle_in_the_file(content):
+    """No stretch of the file is a pickle: none starts with the protocol mark and runs to a proper end."""
+    start = content.find(b"\x80")
+    while start >= 0:
+        if content[start + 1] <= 5:
+            with pytest.raises(Exception, match=r".+"):
+                list(pickletools.genops(content[start:]))
+        start = content.find(b"\x80", start + 1)
+    assert b"sklearn" not in content
+    assert b"numpy" not in content
+
+
+def test_loading_imports_nothing_that_executes(model, tmp_path):
+    model.save(tmp_path / "m.gpzed")
+    code = (
+        "import sys, builtins\n"
+        "import gpzed; from gpzed import load_model\n"
+        "banned = ('pickle.loads', 'eval', 'exec')\n"
+        "def audit(event, args):\n"
+        "    if event in ('pickle.find_class', 'exec', 'compile', 'os.system', 'subprocess.Popen', 'ctypes.dlopen'):\n"
+        "        raise RuntimeError(event)\n"
+        "sys.addaudithook(audit)\n"
+        f"model = load_model({str(tmp_path / 'm.gpzed')!r})\n"
+        "print(model.n_features_in_)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.stdout == "2\n", result.stderr
+
+
+# -------------------------------------------------------------------------------------------- writing
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace", "chmod"])
+def test_a_failure_while_writing_leaves_the_old_file(model, tmp_path, monkeypatch, step):
+    path = tmp_path / "m.gpzed"
+    path.write_bytes(b"the old one")
+
+    def fail(*_args, **_options):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(container.os, step, fail)
+        with pytest.raises(OSError, match="No space left"):
+            model.save(path)
+    assert path.read_bytes() == b"the old one"
+    assert os.listdir(tmp_path) == ["m.gpzed"], "no temporary file is left behind"
+
+
+def test_an_interrupt_while_writing_leaves_nothing_behind(tmp_path, monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(container.os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(tmp_path / "f", b"x")
+    assert os.listdir(tmp_path) == []
+
+
+def test_saving_replaces_and_respects_the_umask(model, tmp_path):
+    path = tmp_path / "m.gpzed"
+    path.write_bytes(b"the old one")
+    old = os.umask(0o027)
+    try:
+        model.save(path)
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    load_model(path)
+
+
+def test_saving_to_a_folder_that_is_not_there(model, tmp_path):
+    with pytest.raises(OSError, match="No such file or directory"):
+        model.save(tmp_path / "no" / "m.gpzed")
+
+
+def test_saving_a_number_that_is_not_finite_is_refused():
+    with pytest.raises(ValueError, match="Out of range float"):
+        pack("model", 1, {"b": float("nan")}, {})
+
+
+def test_container_refuses_objects():
+    with pytest.raises(TypeError, match="array 'a' has dtype object"):
+        pack("model", 1, {}, {"a": np.array([object()])})
+
+
+@settings(max_examples=50)
+@given(data=st.data())
+def test_container_round_trip(data):
+    names = data.draw(st.lists(st.text(max_size=5), unique=True, max_size=4))
+    rng = np.random.default_rng(0)
+    arrays = {}
+    for name in names:
+        shape = tuple(data.draw(st.lists(st.integers(0, 3), max_size=3)))
+        dtype = data.draw(st.sampled_from(["<f8", ">f8", "<f4", "<i8", "?", "u1", "<u4"]))
+        arrays[name] = (rng.standard_normal(shape) * 100).astype("f4").astype(np.int32).clip(0).astype(dtype)
+    header = data.draw(st.dictionaries(st.text(max_size=5), st.none() | st.booleans() | st.integers() | st.text()))
+    payload = pack("thing", 2, header, arrays)
+    got_header, got = unpack(payload, "thing", 2, source="s", error=GPzError)
+    assert got_header == header
+    assert list(got) == list(arrays)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(got[name], array)
+        assert got[name].shape == array.shape
+        assert got[name].dtype == array.dtype.newbyteorder("=")
+        assert got[name].flags.writeable
