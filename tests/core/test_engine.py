@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
+from gpzed.core import engine as module
 from gpzed.core.engine import Scratch, StreamEngine, Team, ThreadEngine, block_rows, single_threaded_blas
 from gpzed.core.evidence import evaluate
 from helpers import make_problem
@@ -125,10 +126,12 @@ def test_weights_default_to_one(problem):
     assert ThreadEngine(problem.X, problem.y).sum_omega == 3000.0
 
 
-@pytest.mark.parametrize(("width", "rows"), [(0, 4096), (1, 4096), (100, 327), (10**6, 128)])
-def test_block_rows(width, rows, monkeypatch):
-    monkeypatch.setattr("gpzed.core.engine.CACHE_ELEMENTS", 32_768)
-    assert block_rows(width) == rows
+def test_block_rows_fit_the_cache_within_bounds(monkeypatch):
+    monkeypatch.undo()
+    rows = [block_rows(width) for width in (0, 1, 10, 100, 1000, 10**6)]
+    assert rows == sorted(rows, reverse=True)
+    assert rows[-1] == 128
+    assert 100 * block_rows(100) <= module.CACHE_ELEMENTS
 
 
 def test_scratch_reuses_memory_and_grows():
