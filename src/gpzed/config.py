@@ -83,8 +83,9 @@ class PredictConfig:
     ----------
     quantiles : list of float
         Levels between 0 and 1; 0.16 becomes the column z_q16.
-    components : bool
-        Whether to write weight, mean and standard deviation of every Gaussian of the mixture too.
+    components : bool or None
+        Whether to write weight, mean and standard deviation of every Gaussian of the mixture too; if left out, where
+        there is more than one. Mean and variance alone do not tell a mixture; `gpzed evaluate` scores what it finds.
     columns : list of str or None
         Input columns to copy to the output; all if left out, none if empty.
     chunk_rows : int or None
@@ -92,7 +93,7 @@ class PredictConfig:
     """
 
     quantiles: tuple[float, ...] = ()
-    components: bool = False
+    components: bool | None = None
     columns: tuple[str, ...] | None = None
     chunk_rows: int | None = None
 

@@ -105,7 +105,7 @@ def test_quantiles_columns_and_components(folder: Path) -> None:
     config = quick_config()
     config = config.override("model", n_members=2)
     train(folder / "train.parquet", folder / "committee.gpzed", config)
-    options = PredictConfig(quantiles=(0.05, 0.16, 0.5, 0.975), components=True, columns=("id", "z_spec"))
+    options = PredictConfig(quantiles=(0.05, 0.16, 0.5, 0.975), columns=("id", "z_spec"))
     predict(folder / "committee.gpzed", folder / "survey.parquet", folder / "q.parquet", options)
     table = read_catalog(folder / "q.parquet")
     assert table.names[:2] == ("id", "z_spec")

@@ -42,7 +42,7 @@ class FeatureConfig:
     reference_band: str = ""
     errors: bool = True
     min_error: float = 1e-3
-    clip: float = 6.0
+    clip: float = 4.0
     coverage: float = 0.999
     extinction: Mapping[str, float] = field(default_factory=dict)
 

@@ -51,6 +51,11 @@ class TrainedPipeline:
         """The numbers that are no measurements."""
         return self.config.sentinels
 
+    @property
+    def n_components(self) -> int:
+        """Gaussians per object that a prediction is a mixture of."""
+        return self.model.predict_distribution(np.array([self.transformer.center])).n_components
+
     def predict(self, X: FloatArray, flags: Any) -> Prediction:
         """Predict for inputs and their flags; objects without a measurement get the prior.
 

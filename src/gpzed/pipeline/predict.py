@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,6 +98,7 @@ class _Job:
     output: Path
     format: str | None
     metadata: dict[str, Any]
+    n_components: int
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -107,7 +108,7 @@ class _Job:
     @property
     def added(self) -> list[str]:
         """Names of the computed columns."""
-        return added_columns(self.options, len(self.trained.model.members_))
+        return added_columns(self.options, self.n_components)
 
 
 def quantile_name(level: float) -> str:
@@ -118,7 +119,7 @@ def quantile_name(level: float) -> str:
 def added_columns(options: PredictConfig, n_components: int) -> list[str]:
     """Return the names of the columns that prediction adds."""
     names = [*BASE_COLUMNS[:-1], *(quantile_name(level) for level in options.quantiles)]
-    if options.components:
+    if n_components > 1 if options.components is None else options.components:
         for k in range(1, n_components + 1):
             names += [f"z_weight_{k}", f"z_mean_{k}", f"z_std_{k}"]
     return [*names, BASE_COLUMNS[-1]]
@@ -135,6 +136,7 @@ def predict(
     resume: bool = False,
     n_threads: int | None = None,
     reporter: Reporter | None = None,
+    on_plan: Callable[[PhotometrySchema], None] | None = None,
 ) -> PredictReport:
     """Predict redshifts for every row of a catalogue and write them, with the columns it had, to another.
 
@@ -157,6 +159,8 @@ def predict(
     n_threads : int or None
         Threads of the computation; all cores if None.
     reporter : Reporter, optional
+    on_plan : callable, optional
+        Told which column is taken for what, before the first row is read.
 
     Returns
     -------
@@ -165,8 +169,12 @@ def predict(
     start = time.perf_counter()
     reporter = reporter or Reporter()
     job = _plan(model, catalogue, Path(output), options, schema or SchemaConfig(), format, reporter)
+    if on_plan is not None:
+        on_plan(job.schema)
     job.trained.model.n_threads = n_threads
     parts = Parts(job.output, _manifest(job, model, catalogue), resume)
+    if resume:
+        _discard_leftovers(job.output)
     if resume and parts.n_done:
         reporter.say(f"going on with {parts.n_done} finished chunks in '{parts.folder}'")
     run = _Run(job, parts)
@@ -177,6 +185,13 @@ def predict(
         str(job.output), run.n_rows, run.n_resumed, job.schema, run.sentinels, run.flags, tuple(job.added),
         time.perf_counter() - start,
     )  # fmt: skip
+
+
+def _discard_leftovers(output: Path) -> None:
+    """Remove unfinished output files that a killed run could not."""
+    for file in output.parent.iterdir():
+        if file.name.startswith(f".{output.name}.") and file.suffix == ".part":
+            file.unlink(missing_ok=True)
 
 
 def _plan(
@@ -198,7 +213,8 @@ def _plan(
     if output.exists() and Path(catalogue).exists() and output.samefile(catalogue):
         raise ConfigError(f"'{output}' is the catalogue itself; write the predictions to another file")
     open_writer(output, format)  # checks name, format and folder
-    added = added_columns(options, len(trained.model.members_))
+    n_components = trained.n_components
+    added = added_columns(options, n_components)
     wanted = list(info.names) if options.columns is None else list(options.columns)
     lost = [name for name in wanted if name not in info.names]
     if lost:
@@ -210,7 +226,7 @@ def _plan(
     read = list(dict.fromkeys([*kept, *needed_columns(schema)]))
     metadata = _metadata(trained, model, info, schema, options)
     chunk_rows = options.chunk_rows or _chunk_rows(info, read)
-    return _Job(trained, info, schema, options, read, kept, chunk_rows, output, format, metadata)
+    return _Job(trained, info, schema, options, read, kept, chunk_rows, output, format, metadata, n_components)
 
 
 def _chunk_rows(info: CatalogInfo, names: list[str]) -> int:
@@ -348,7 +364,7 @@ def tabulate(prediction: Prediction, options: PredictConfig, dtype: np.dtype[Any
     values["z_flags"] = 0 if prediction.flags is None else prediction.flags
     for level in options.quantiles:
         values[quantile_name(level)] = prediction.quantile(level)
-    if options.components:
+    if "z_weight_1" in (dtype.names or ()):
         for k in range(prediction.n_components):
             values[f"z_weight_{k + 1}"] = prediction.weights[:, k]
             values[f"z_mean_{k + 1}"] = prediction.means[:, k]

@@ -22,7 +22,11 @@ from gpzed.pipeline import load_pipeline, predict
 @click.option("--output", "-o", required=True, help="File to write: .parquet, .fits, .hdf5 or .csv.")
 @click.option("--config", "config_path", help="Configuration (TOML); sections [schema] and [predict] are used.")
 @click.option("--quantiles", help="Quantiles to add: 0.16,0.5,0.84 gives z_q16, z_q50, z_q84.")
-@click.option("--components", is_flag=True, default=None, help="Add every Gaussian of the mixture.")
+@click.option(
+    "--components/--no-components",
+    default=None,
+    help="Add every Gaussian of the mixture. Default: where there is more than one.",
+)
 @click.option("--columns", help="Columns of FILE to copy, instead of all: id,ra,dec.")
 @click.option("--no-passthrough", is_flag=True, help="Copy no column of FILE.")
 @click.option("--chunk-rows", type=int, help="Rows worked on at a time.")
@@ -51,12 +55,12 @@ def command(model: str, catalogue: str, output: str, **given: Any) -> int:
             resume=given["resume"],
             n_threads=given["threads"],
             reporter=terminal,
+            on_plan=lambda used: show_schema(terminal, used),
         )
     except KeyboardInterrupt:
         arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
         terminal.error(f"interrupted; go on with:\n  {shlex.join(['gpzed', *arguments, '--resume'])}")
         return 1
-    show_schema(terminal, report.schema)
     show_sentinels(terminal, report.sentinels)
     show_flags(terminal, report.flags, "objects")
     if given["as_json"]:
@@ -75,7 +79,7 @@ def _options(model: str, given: dict[str, Any]) -> PredictConfig:
     base = load(given["config_path"]).predict if given["config_path"] else load_pipeline(model).config.predict
     chosen = {
         "quantiles": numbers_of(given["quantiles"]),
-        "components": given["components"] or None,
+        "components": given["components"],
         "columns": () if given["no_passthrough"] else names_of(given["columns"]),
         "chunk_rows": given["chunk_rows"],
     }
