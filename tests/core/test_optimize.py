@@ -54,13 +54,25 @@ def test_keeps_the_iterate_with_the_best_score():
 
     def score(theta):
         seen.append(theta.copy())
-        return -abs(len(seen) - 7)  # the seventh step is the best
+        return -abs(len(seen) - 8)  # the start comes first; the seventh step is the best
 
     report = minimize(rosenbrock, Progress(START), score=score, budget=Budget(patience=100, max_iter=20))
     assert report.best_iteration == 7
-    np.testing.assert_array_equal(report.theta, seen[6])
+    np.testing.assert_array_equal(seen[0], START)
+    np.testing.assert_array_equal(report.theta, seen[7])
+    assert report.best_score == 0
     assert report.history[6].score == max(step.score for step in report.history)
-    assert len(seen) == len(report.history), "one score per step"
+    assert len(seen) == 1 + len(report.history), "one score for the start and one per step"
+
+
+def test_keeps_the_start_if_nothing_is_better():
+    scores = iter([1.0])
+    report = minimize(
+        rosenbrock, Progress(START), score=lambda _: next(scores, 0.5), budget=Budget(max_iter=9, patience=50)
+    )
+    assert report.best_iteration == 0
+    assert report.best_score == 1.0
+    np.testing.assert_array_equal(report.theta, START)
 
 
 def test_patience_counts_steps_without_a_better_score():
@@ -68,7 +80,7 @@ def test_patience_counts_steps_without_a_better_score():
 
     def score(theta):
         calls.append(1)
-        return float(min(len(calls), 4))
+        return float(min(len(calls), 5))
 
     report = minimize(rosenbrock, Progress(START), score=score, budget=Budget(patience=5))
     assert report.status == "patience"
@@ -90,7 +102,7 @@ def test_gains_below_min_gain_do_not_count():
 
 
 def test_a_score_that_is_not_a_number_is_never_the_best():
-    scores = iter([0.5, np.nan, 0.7, np.nan])
+    scores = iter([np.nan, 0.5, np.nan, 0.7, np.nan])
     report = minimize(
         rosenbrock, Progress(START), score=lambda _: next(scores, 0.1), budget=Budget(max_iter=8, patience=50)
     )

@@ -1,0 +1,244 @@
+"""Interrupted training goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from gpzed import GPzRegressor
+from gpzed.errors import CheckpointError
+from gpzed.model import training
+
+pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
+
+
+def quick(path=None, **options):
+    options = {"n_basis": 6, "max_iter": 30, "n_threads": 1, "random_state": 0, "checkpoint_every": 3} | options
+    return GPzRegressor(checkpoint=path, **options)
+
+
+def both(model, X):
+    return np.stack(model.predict(X, return_std=True))
+
+
+def interrupt_after(k, member=0):
+    count = iter(range(1, 10**6))
+
+    def callback(info):
+        if info.member == member and next(count) == k:
+            raise KeyboardInterrupt
+
+    return callback
+
+
+def assert_resumes(rows, path, k, **options):
+    """Train whole; train, interrupt after k steps, train again: the same bits, and less work."""
+    whole = quick(**options).fit(*rows)
+    with pytest.raises(KeyboardInterrupt):
+        quick(path, callback=interrupt_after(k), **options).fit(*rows)
+    steps = []
+    resumed = quick(path, callback=steps.append, **options).fit(*rows)
+    np.testing.assert_array_equal(both(resumed, rows[0]), both(whole, rows[0]))
+    for one, two in zip(resumed.reports_, whole.reports_, strict=True):
+        strip = [(s.iteration, s.evaluations, s.objective, s.score) for s in one.history]
+        assert strip == [(s.iteration, s.evaluations, s.objective, s.score) for s in two.history]
+        assert (one.best_iteration, one.best_score, one.status) == (two.best_iteration, two.best_score, two.status)
+        assert (one.n_evaluations, one.n_rejected, one.stage) == (two.n_evaluations, two.n_rejected, two.stage)
+    return whole, steps
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 7, 15, 29])
+def test_resumed_training_gives_the_same_bits(wave, tmp_path, k):
+    whole, steps = assert_resumes(wave, tmp_path / "c", k)
+    done = 3 * (k // 3)
+    assert len(steps) == len(whole.report_.history) - done, "steps on record are not taken again"
+    assert os.listdir(tmp_path) == [], "the checkpoint is removed at the end"
+
+
+@pytest.mark.parametrize(
+    "options", [{"covariance": "GL"}, {"validation_fraction": 0.0}, {"checkpoint_every": 1}], ids=str
+)
+def test_resumed_training_with_other_options(wave, tmp_path, options):
+    assert_resumes(wave, tmp_path / "c", 8, **options)
+
+
+def test_interrupted_several_times(wave, tmp_path):
+    whole = quick().fit(*wave)
+    for k in (4, 4, 5, 3):
+        with pytest.raises(KeyboardInterrupt):
+            quick(tmp_path / "c", callback=interrupt_after(k)).fit(*wave)
+    np.testing.assert_array_equal(both(quick(tmp_path / "c").fit(*wave), wave[0]), both(whole, wave[0]))
+
+
+@pytest.mark.parametrize("k", [2, 7, 20])
+def test_committee(wave, tmp_path, k):
+    assert_resumes(wave, tmp_path / "c", k, n_members=2)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("k", [2, 14, 30])
+def test_committee_in_parallel(wave, tmp_path, k):
+    assert_resumes(wave, tmp_path / "c", k, n_members=3, n_threads=2)
+
+
+@pytest.mark.parametrize("k", [1, 5, 12, 20, 28])
+def test_stages(funnel, tmp_path, monkeypatch, k):
+    monkeypatch.setattr(training, "FIRST_STAGE_ROWS", 60)
+    rows = funnel[:2]
+    whole, _ = assert_resumes(rows, tmp_path / "c", k, max_iter=60, patience=20)
+    assert len(whole.report_.n_rows) == 3
+
+
+def test_stream(wave, tmp_path):
+    X, y = wave
+    source = [(X[:150], y[:150]), (X[150:], y[150:])]
+    whole = quick().fit_stream(source)
+    with pytest.raises(KeyboardInterrupt):
+        quick(tmp_path / "c", callback=interrupt_after(8)).fit_stream(source)
+    resumed = quick(tmp_path / "c").fit_stream(source)
+    np.testing.assert_array_equal(both(resumed, X), both(whole, X))
+
+
+@pytest.fixture
+def interrupted(wave, tmp_path):
+    path = tmp_path / "c"
+    with pytest.raises(KeyboardInterrupt):
+        quick(path, callback=interrupt_after(8)).fit(*wave)
+    assert path.exists()
+    return path
+
+
+OTHER = "was made with other data, options or seed"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"random_state": 1}, {"n_basis": 7}, {"covariance": "GC"}, {"shape_prior": 2.0}, {"validation_fraction": 0.3},
+     {"memory": 5}, {"weighting": "precision"}, {"random_state": None}, {"calibrate_noise": False}],
+    ids=str,
+)  # fmt: skip
+def test_checkpoint_of_other_options(wave, interrupted, options):
+    with pytest.raises(CheckpointError, match=OTHER):
+        quick(interrupted, **options).fit(*wave)
+
+
+def test_checkpoint_of_other_data(wave, interrupted):
+    X, y = (np.array(a) for a in wave)
+    moved, target = X.copy(), y.copy()
+    moved[5, 1] += 1e-12
+    target[7] += 1e-9
+    for rows in [(moved, y), (X, target), (X[:-1], y[:-1]), (X, y, np.linspace(1, 2, len(y)))]:
+        with pytest.raises(CheckpointError, match=OTHER):
+            quick(interrupted).fit(*rows)
+
+
+def test_checkpoint_of_other_validation_data(wave, tmp_path):
+    X, y = wave
+    path = tmp_path / "c"
+    with pytest.raises(KeyboardInterrupt):
+        quick(path, callback=interrupt_after(8)).fit(X, y, validation_data=(X[:50], y[:50]))
+    with pytest.raises(CheckpointError, match=OTHER):
+        quick(path).fit(X, y, validation_data=(X[:50], y[50:100]))
+    with pytest.raises(CheckpointError, match=OTHER):
+        quick(path).fit(X, y)
+
+
+def test_checkpoint_of_another_stream(wave, tmp_path):
+    X, y = wave
+    path = tmp_path / "c"
+    with pytest.raises(KeyboardInterrupt):
+        quick(path, callback=interrupt_after(8)).fit_stream([(X, y)])
+    with pytest.raises(CheckpointError, match=OTHER):
+        quick(path).fit_stream([(X, -y)])
+
+
+@pytest.mark.parametrize("damage", ["truncate", "flip", "empty", "other"])
+def test_damaged_checkpoint(wave, interrupted, damage):
+    content = interrupted.read_bytes()
+    middle = len(content) // 2
+    interrupted.write_bytes(
+        {
+            "truncate": content[:middle],
+            "flip": content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :],
+            "empty": b"",
+            "other": b"something else entirely",
+        }[damage]
+    )
+    with pytest.raises(CheckpointError, match=r"checksum|is empty|does not begin like"):
+        quick(interrupted).fit(*wave)
+
+
+def test_a_model_file_is_no_checkpoint(wave, tmp_path):
+    quick(max_iter=2).fit(*wave).save(tmp_path / "m")
+    with pytest.raises(CheckpointError, match="is a gpzed model file; expected a checkpoint file"):
+        quick(tmp_path / "m").fit(*wave)
+
+
+def test_a_checkpoint_is_no_model(interrupted):
+    from gpzed import load_model
+    from gpzed.errors import ModelFormatError
+
+    with pytest.raises(ModelFormatError, match="is a gpzed checkpoint file; expected a model file"):
+        load_model(interrupted)
+
+
+def test_checkpoints_are_written_every_so_many_steps(wave, tmp_path):
+    path = tmp_path / "c"
+    seen = []
+    quick(path, checkpoint_every=5, max_iter=12, callback=lambda info: seen.append(path.exists())).fit(*wave)
+    assert seen == [False] * 4 + [True] * 8
+
+
+SCRIPT = """
+import sys
+import numpy as np
+from gpzed import GPzRegressor
+rng = np.random.default_rng(0)
+X = rng.uniform(-2, 2, (2000, 3))
+y = np.sin(2 * X[:, 0]) * X[:, 1] + 0.1 * rng.standard_normal(2000)
+def callback(info):
+    print(info.iteration, flush=True)
+model = GPzRegressor(n_basis=20, random_state=0, max_iter=60, n_threads=1, checkpoint=sys.argv[1], checkpoint_every=2,
+                     callback=callback)
+np.save(sys.argv[2], np.stack(model.fit(X, y).predict(X, return_std=True)))
+"""
+
+
+def test_kill_and_resume(tmp_path):
+    def run(name):
+        return [sys.executable, "-W", "ignore", "-c", SCRIPT, str(tmp_path / name), str(tmp_path / f"{name}.npy")]
+
+    subprocess.run(run("whole"), check=True, capture_output=True)
+    with subprocess.Popen(run("killed"), stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if int(line) == 21:
+                break
+        process.send_signal(signal.SIGKILL)
+    assert not (tmp_path / "killed.npy").exists()
+    assert (tmp_path / "killed").exists()
+    result = subprocess.run(run("killed"), check=True, capture_output=True, text=True)
+    assert int(result.stdout.split()[0]) >= 21, "it went on from the checkpoint"
+    np.testing.assert_array_equal(np.load(tmp_path / "killed.npy"), np.load(tmp_path / "whole.npy"))
+    assert not (tmp_path / "killed").exists()
+
+
+def test_an_interrupt_ends_a_committee_soon(wave):
+    """The other members must not train to their end first."""
+    steps = []
+
+    def callback(info):
+        steps.append(info.member)
+        if info.member == 0 and info.iteration == 3:
+            raise KeyboardInterrupt
+        time.sleep(0.005)
+
+    model = quick(n_members=2, n_threads=2, max_iter=400, tol=0.0, patience=1000, callback=callback)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*wave)
+    assert steps.count(1) < 100
