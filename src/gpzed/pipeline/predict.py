@@ -26,7 +26,7 @@ from gpzed.catalog import (
 from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.features import count_flags, flag_legend
-from gpzed.pipeline.flow import WriteBehind, read_ahead
+from gpzed.pipeline.flow import WriteBehind, quick_handover, read_ahead
 from gpzed.pipeline.modelfile import TrainedPipeline, load_pipeline, model_hash
 from gpzed.pipeline.parts import Parts
 from gpzed.pipeline.reporter import Reporter, Task
@@ -178,7 +178,7 @@ def predict(
     if resume and parts.n_done:
         reporter.say(f"going on with {parts.n_done} finished chunks in '{parts.folder}'")
     run = _Run(job, parts)
-    with reporter.task("predicting", job.info.n_rows, "rows") as task:
+    with quick_handover(), reporter.task("predicting", job.info.n_rows, "rows") as task:
         run.execute(schema or SchemaConfig(), task)
     parts.remove()
     return PredictReport(
