@@ -207,4 +207,4 @@ def test_tables_clone_and_auto(fitted):
     model = clone(fitted).fit(frame, y)
     assert list(model.feature_names_in_) == ["g", "r"]
     np.testing.assert_array_equal(model.predict(frame), fitted.predict(X))
-    assert SPGPRegressor(max_evaluations=3).fit(X, y).n_basis_ == 100
+    assert SPGPRegressor(max_evaluations=3).fit(X, y).n_basis_ == 40

@@ -221,7 +221,8 @@ def minimize(
     started = clock() - (progress.history[-1].seconds if progress.history else 0.0)
     n_steps = 0
     if score is not None and not progress.history:
-        progress.best_score = score(progress.theta_start)
+        start = score(progress.theta_start)
+        progress.best_score = start if np.isfinite(start) else -np.inf
 
     def after_step(intermediate_result: Any) -> None:
         nonlocal n_steps

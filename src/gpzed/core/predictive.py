@@ -8,7 +8,7 @@ import numpy as np
 
 from gpzed._types import FloatArray
 from gpzed.core.engine import Block, Scratch, Sums, Team, block_rows
-from gpzed.core.evidence import LOG_2PI, State, responses
+from gpzed.core.evidence import LOG_2PI, MAX_LOG_BETA, State, responses
 from gpzed.core.linalg import triangular_product
 from gpzed.core.posterior import Posterior
 
@@ -25,7 +25,8 @@ def _predict_block(block: Block, scratch: Scratch, state: State, posterior: Post
     _, Phi, log_beta = responses(block, scratch, state)
     V = triangular_product(posterior.factor.whitener, Phi, scratch.array("V", Phi.shape))
     nu = np.einsum("ij,ij->j", V, V)  # Eq. 3.13
-    return Predictive(posterior.w_mean @ Phi, nu, np.exp(-log_beta))  # Eq. 5.8, 5.10
+    noise = np.exp(-np.clip(log_beta, -MAX_LOG_BETA, MAX_LOG_BETA))  # Eq. 5.10
+    return Predictive(posterior.w_mean @ Phi, nu, noise)  # Eq. 5.8
 
 
 def score(block: Block, scratch: Scratch, state: State, posterior: Posterior, shifts: FloatArray) -> Sums:

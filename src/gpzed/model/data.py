@@ -172,7 +172,7 @@ class StreamData:
             part = Moments.of(y[:, None], omega)
             target = part if target is None else target + part
         if total is None or target is None:
-            raise ValueError("the source of training rows is empty; expected at least two chunks' worth of rows.")
+            raise ValueError("`source` has no row with a positive weight; expected at least 2 rows to train on.")
         self._moments, self._target = total, target
         self.valid = valid
         if self.is_split:

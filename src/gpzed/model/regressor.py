@@ -230,6 +230,8 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         checked: Any = validate_table(self, X, y, y_numeric=True, ensure_min_samples=2)
         X, y = checked
         rows = drop_weightless((X, np.asarray(y, dtype=np.float64), check_weights(sample_weight, len(X))))
+        if len(rows[1]) == 0:
+            raise ValueError("`sample_weight` is zero for all rows; expected at least two rows with a positive weight.")
         if len(rows[1]) < 2:
             raise ValueError(
                 f"only {len(rows[1])} sample has a positive `sample_weight`; expected at least 2 to train on."
@@ -286,7 +288,6 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             self,
             validation_data[0],
             validation_data[1],
-            dtype=np.float64,
             y_numeric=True,
             reset=False,
         )

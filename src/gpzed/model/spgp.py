@@ -314,7 +314,6 @@ class SPGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             self,
             X,
             y,
-            dtype=np.float64,
             y_numeric=True,
             reset=is_training,
             ensure_min_samples=2 if is_training else 1,

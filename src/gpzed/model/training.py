@@ -16,6 +16,7 @@ from gpzed.core.parameters import Layout, MeanFunction, Parameters
 from gpzed.core.posterior import Posterior
 from gpzed.core.predictive import Predictive, predict, score
 from gpzed.core.prior import log_prior
+from gpzed.errors import NumericalError
 from gpzed.model.data import Standardisation, TrainingData
 from gpzed.model.whitening import WhiteningMethod, fit_whitening
 
@@ -255,8 +256,11 @@ def _finish(
     correction = 0.0
     if valid is not None:
         _, correction = validate_posterior(valid, objective, result.theta)
-    everything = data.everything(map_, layout.n_weights, n_threads)
-    _, posterior, _ = fit_posterior(everything, parameters, layout, options.weighted_precision)
+    try:
+        everything = data.everything(map_, layout.n_weights, n_threads)
+        _, posterior, _ = fit_posterior(everything, parameters, layout, options.weighted_precision)
+    except NumericalError:  # noise-free targets: a row held out may exceed the bound on the noise precision
+        _, posterior = objective.posterior(result.theta)
     reports = [*session.finished, result]
     history: list[Iteration] = []
     stage: list[int] = []
@@ -265,7 +269,10 @@ def _finish(
         history += [replace(entry, seconds=entry.seconds + offset) for entry in part.history]
         stage += [index] * len(part.history)
         offset = history[-1].seconds if history else 0.0
-    best = len(history) - len(result.history) + result.best_iteration
+    best = 0
+    for index, part in enumerate(reports):
+        if part.best_iteration:  # else the start of that stage, which an earlier one had found, stayed best
+            best = sum(len(earlier.history) for earlier in reports[:index]) + part.best_iteration
     report = TrainingReport(
         status=result.status,
         message=result.message,
