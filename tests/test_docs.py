@@ -209,6 +209,32 @@ def test_metrics_are_documented() -> None:
     assert [name for name in METRICS if f"| `{name}` |" not in page] == []
 
 
+def test_numbers_on_the_pages_are_those_of_the_code() -> None:
+    from gpzed.core.initialize import MAX_ROWS
+    from gpzed.core.linalg import MAX_JITTER, WELL_CONDITIONED
+    from gpzed.core.optimize import Budget
+    from gpzed.core.prior import ETA_RATE
+    from gpzed.model.data import MAX_STREAM_VALIDATION, MIN_VALIDATION
+    from gpzed.model.training import FIRST_STAGE_ROWS, NOISE_SHIFTS, STAGE_FACTOR
+
+    training = (ROOT / "docs" / "explanation" / "training.md").read_text(encoding="utf-8")
+    for phrase in (
+        f"fewer than {MIN_VALIDATION} rows",
+        f"{MAX_ROWS:,} rows",
+        f"improved by {Budget().min_gain:.0e}".replace("e-0", "e-"),
+        f"-{ETA_RATE:g} sum eta",
+        f"between −{-NOISE_SHIFTS.min():g} and {NOISE_SHIFTS.max():g}",
+        f"more than {STAGE_FACTOR * FIRST_STAGE_ROWS:,} training rows",
+        f"between {FIRST_STAGE_ROWS:,} and {STAGE_FACTOR * FIRST_STAGE_ROWS:,} rows",
+    ):
+        assert phrase in training, phrase
+    streaming = (ROOT / "docs" / "howto" / "larger-than-memory.md").read_text(encoding="utf-8")
+    assert f"at most {MAX_STREAM_VALIDATION:,} held-out rows" in streaming
+    architecture = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert f"{MAX_JITTER:.0e}; beyond".replace("e-0", "e-") in architecture
+    assert f"exceeds {WELL_CONDITIONED:.0e}".replace("e-0", "e-") in architecture
+
+
 def test_citation_file() -> None:
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     keys = re.findall(r"(?m)^([a-z-]+):", text)
