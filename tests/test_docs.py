@@ -223,7 +223,7 @@ def test_numbers_on_the_pages_are_those_of_the_code() -> None:
         f"{MAX_ROWS:,} rows",
         f"improved by {Budget().min_gain:.0e}".replace("e-0", "e-"),
         f"-{ETA_RATE:g} sum eta",
-        f"between −{-NOISE_SHIFTS.min():g} and {NOISE_SHIFTS.max():g}",
+        f"between {NOISE_SHIFTS.min():g} and {NOISE_SHIFTS.max():g}",
         f"more than {STAGE_FACTOR * FIRST_STAGE_ROWS:,} training rows",
         f"between {FIRST_STAGE_ROWS:,} and {STAGE_FACTOR * FIRST_STAGE_ROWS:,} rows",
     ):
