@@ -86,19 +86,19 @@ def test_max_std_and_max_rmse(data):
     by_std = select(p, max_std=0.1)
     np.testing.assert_array_equal(by_std.mask, p.std <= 0.1)
     assert by_std.before == {}
-    measured = select(p, z_spec=z, max_rmse=0.1)
-    assert measured.after["rmse"] <= 0.1
+    measured = select(p, z_spec=z, max_rmse=0.03)
+    assert measured.after["rmse"] <= 0.03
     one_more = np.argsort(p.variance)[: measured.mask.sum() + 1]
-    assert rmse(z[one_more], p[one_more]) > 0.1
-    expected = select(p, max_rmse=0.1)
-    assert expected.predicted_rmse[1] <= 0.1
-    assert expected.predicted_rmse[0] == pytest.approx(np.sqrt(p.variance.mean()))
+    assert rmse(z[one_more], p[one_more]) > 0.03
+    expected = select(p, max_rmse=0.03)
+    assert expected.predicted_rmse[1] <= 0.03
+    assert expected.predicted_rmse[0] == pytest.approx(np.sqrt(np.mean(p.variance / (1 + np.maximum(p.mean, 0)) ** 2)))
     assert expected.completeness == pytest.approx(measured.completeness, abs=0.1)
 
 
 def test_criteria_combine(data):
     z, p = data
-    both = select(p, z_spec=z, keep=0.9, max_rmse=0.1, min_completeness=0.1)
+    both = select(p, z_spec=z, keep=0.9, max_rmse=0.03, min_completeness=0.1)
     assert both.binding == "max_rmse"
     assert select(p, min_completeness=0.5).completeness == 0.5
     assert select(p, keep=1.0, min_completeness=1.0).completeness == 1.0

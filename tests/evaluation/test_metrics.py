@@ -61,7 +61,7 @@ def test_paper_metrics_as_written_in_section_6():
     z, mean, std, p = gaussian()
     likelihood = -0.5 * (z - mean) ** 2 / std**2 - 0.5 * np.log(std**2) - 0.5 * np.log(2 * np.pi)
     assert mll(z, p) == pytest.approx(likelihood.mean(), rel=1e-12)
-    assert rmse(z, p) == pytest.approx(np.sqrt(np.mean((z - mean) ** 2)), rel=1e-12)
+    assert rmse(z, p) == pytest.approx(np.sqrt(np.mean(((z - mean) / (1 + z)) ** 2)), rel=1e-12)
     dz = (z - mean) / (1 + z)
     for e in (0.05, 0.15):
         assert fraction_retained(z, p, threshold=e) == pytest.approx(100 * np.mean(np.abs(dz) < e))
@@ -185,7 +185,7 @@ def test_zero_weight_silences_an_impossible_object():
 
 def test_other_point_estimates():
     z, p = sample()
-    assert rmse(z, p, point="median") == pytest.approx(np.sqrt(np.mean((z - p.median) ** 2)))
+    assert rmse(z, p, point="median") == pytest.approx(np.sqrt(np.mean(((z - p.median) / (1 + z)) ** 2)))
     assert sigma_nmad(z, p, point="mode") != sigma_nmad(z, p)
     with pytest.raises(ValueError, match="`point` is 'best'; expected 'mean', 'median' or 'mode'"):
         bias(z, p, point="best")

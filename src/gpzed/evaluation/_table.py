@@ -40,8 +40,8 @@ def normalised_residual(z: FloatArray, prediction: Prediction, point: PointEstim
 
 
 def squared_error(z: FloatArray, prediction: Prediction, point: PointEstimate = "mean") -> FloatArray:
-    """Return ``(z_spec - z_phot)^2``."""
-    return (z - point_estimate(prediction, point)) ** 2
+    """Return ``((z_spec - z_phot) / (1 + z_spec))^2``."""
+    return normalised_residual(z, prediction, point) ** 2
 
 
 def log_score(z: FloatArray, prediction: Prediction) -> FloatArray:

@@ -88,7 +88,7 @@ def rmse(
     sample_weight: npt.ArrayLike | None = None,
     point: PointEstimate = "mean",
 ) -> float:
-    """Return the root mean squared error of z_phot (not divided by 1 + z_spec), as in the paper."""
+    """Return the root mean square of ``(z_spec - z_phot) / (1 + z_spec)`` (Eq. 6.2)."""
     z = _checks.truth(z_spec, prediction)
     weight = _checks.weights(sample_weight, len(z))
     return _table.root_average(_table.squared_error(z, prediction, point), weight)
@@ -253,7 +253,7 @@ def evaluate(
     >>> from gpzed.prediction import Prediction
     >>> scores = evaluate([0.5, 0.7], Prediction.gaussian([0.5, 0.6], [0.01, 0.01], [0.01, 0.01]))
     >>> round(scores["rmse"], 4), scores["n"]
-    (0.0707, 2)
+    (0.0416, 2)
     """
     z = _checks.truth(z_spec, prediction)
     weight = _checks.weights(sample_weight, len(z))

@@ -122,7 +122,7 @@ def rejection_curves(
     >>> from gpzed.prediction import Prediction
     >>> p = Prediction.gaussian([0.5, 0.6], [0.02, 0.01], [0.02, 0.01])
     >>> rejection_curves([0.5, 0.7], p, ["rmse"], fractions=[0.5, 1.0])["rmse"].values
-    array([0.1       , 0.07071068])
+    array([0.05882353, 0.04159452])
     """
     z = _checks.truth(z_spec, prediction)
     weight = _checks.weights(sample_weight, len(z))

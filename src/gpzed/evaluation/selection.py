@@ -145,17 +145,22 @@ def _limits(
     if max_std is not None:
         limits["max_std"] = int(np.count_nonzero(prediction.std <= max_std))
     if max_rmse is not None:
-        squared = prediction.variance if z is None else (z - prediction.mean) ** 2
+        squared = _expected_square(prediction) if z is None else _table.squared_error(z, prediction)
         rmse = np.sqrt(np.cumsum(squared[order]) / np.arange(1, n + 1))
         allowed = np.flatnonzero(rmse <= max_rmse)
         limits["max_rmse"] = int(allowed[-1]) + 1 if allowed.size else 0
     return limits
 
 
+def _expected_square(prediction: Prediction) -> FloatArray:
+    """Return the expected squared error over (1 + z)^2, with z_phot for z where it is positive."""
+    return prediction.variance / (1.0 + np.maximum(prediction.mean, 0.0)) ** 2
+
+
 def _record(prediction: Prediction, z: FloatArray | None, mask: BoolArray, binding: str) -> Selection:
     """Return the selection with its figures before and after."""
-    variance = prediction.variance
-    expected = (float(np.sqrt(variance.mean())), float(np.sqrt(variance[mask].mean())))
+    square = _expected_square(prediction)
+    expected = (float(np.sqrt(square.mean())), float(np.sqrt(square[mask].mean())))
     before: dict[str, float] = {}
     after: dict[str, float] = {}
     if z is not None:
@@ -165,5 +170,5 @@ def _record(prediction: Prediction, z: FloatArray | None, mask: BoolArray, bindi
             reduce = _table.lookup(name).reduce
             before[name] = reduce(column, ones)
             after[name] = reduce(column[mask], ones[mask])
-    std = float(np.sqrt(variance[mask].max()))
+    std = float(np.sqrt(prediction.variance[mask].max()))
     return Selection(mask, float(mask.mean()), std, expected, binding, before, after)
