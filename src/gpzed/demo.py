@@ -17,7 +17,7 @@ from gpzed.plots import plot_history, plot_pit, plot_redshift_distribution, plot
 from gpzed.simulate import simulate_survey
 
 #: Galaxies in each of the three sets, and what the model may cost: about two minutes on two cores.
-DEFAULT_SIZE = 30_000
+DEFAULT_SIZE = 50_000
 DEFAULT_MODEL = {"n_basis": 100, "max_iter": 250}
 
 
