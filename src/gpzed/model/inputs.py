@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -80,3 +81,33 @@ def drop_weightless(rows: Rows) -> Rows:
     X, y, omega = rows
     used = omega > 0.0
     return rows if used.all() else (X[used], y[used], omega[used])
+
+
+class CheckedChunks:
+    """Chunks of a user's source, checked and completed with weights."""
+
+    def __init__(self, source: Iterable[Any], d: int) -> None:
+        self.source, self.d = source, d
+
+    def __iter__(self) -> Iterator[Rows]:
+        for index, chunk in enumerate(self.source):
+            if len(chunk) not in (2, 3):
+                raise ValueError(
+                    f"chunk {index} of `source` has {len(chunk)} parts; expected (X, y) or (X, y, sample_weight)."
+                )
+            named = astropy_matrix(chunk[0])
+            X = np.asarray(chunk[0] if named is None else named[1], dtype=np.float64)
+            y = np.asarray(chunk[1], dtype=np.float64)
+            if X.ndim != 2 or X.shape[1] != self.d or y.shape != (len(X),):
+                raise ValueError(
+                    f"chunk {index} of `source` has X of shape {X.shape} and y of shape {y.shape}; expected "
+                    f"(rows, {self.d}) and (rows,)."
+                )
+            bad = ~(np.isfinite(X).all(axis=1) & np.isfinite(y))
+            if bad.any():
+                raise ValueError(
+                    f"chunk {index} of `source` has NaN or infinity in {int(bad.sum())} rows, the first in row "
+                    f"{int(np.flatnonzero(bad)[0])} of the chunk; expected finite values. Drop or repair those rows."
+                )
+            omega = check_weights(chunk[2] if len(chunk) > 2 else None, len(y))
+            yield drop_weightless((X, y, omega))

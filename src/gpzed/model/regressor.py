@@ -6,31 +6,27 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import RegressorMixin
 
-from gpzed._types import FloatArray
 from gpzed.core.covariance import get_structure
-from gpzed.core.engine import Rows, Team, available_threads, single_threaded_blas
+from gpzed.core.engine import Rows, available_threads, single_threaded_blas
 from gpzed.core.initialize import InitMethod
 from gpzed.core.optimize import Budget
 from gpzed.core.parameters import MeanFunction
-from gpzed.core.predictive import sample_functions
 from gpzed.errors import ConvergenceWarning
 from gpzed.model.checkpoint import fingerprint, load_checkpoint, save_checkpoint
+from gpzed.model.committee import HaltedError, run_in_parallel
 from gpzed.model.data import ArrayData, StreamData, TrainingData, merge_duplicates, split_rows
-from gpzed.model.inputs import astropy_matrix, check_weights, drop_weightless, validate_table
+from gpzed.model.fitted import FittedModel
+from gpzed.model.inputs import CheckedChunks, check_weights, drop_weightless, validate_table
 from gpzed.model.options import check_options, choose_n_basis
-from gpzed.model.persistence import write_model
-from gpzed.model.training import Member, Session, TrainingOptions, TrainingReport, train_member
+from gpzed.model.training import Member, Session, TrainingOptions, train_member
 from gpzed.model.whitening import WhiteningMethod
-from gpzed.prediction import Prediction
 
 Validation = tuple[npt.ArrayLike, npt.ArrayLike] | tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
 
@@ -48,7 +44,7 @@ class StepInfo:
     best_score: float
 
 
-class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class GPzRegressor(RegressorMixin, FittedModel):  # type: ignore[misc]
     """Sparse Gaussian process with input-dependent noise (GPz).
 
     Parameters
@@ -65,11 +61,12 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         What the model returns to far from all basis functions: the mean of the training targets; a constant learned
         with the weights; or a linear function of the inputs learned with them.
     whitening : {"pca", "scale", "none"}
-        Principal components of the inputs scaled to unit variance, all kept (section 6.2); features scaled one by
-        one; or inputs as they are.
+        Principal components of the scaled inputs, brought to unit variance, all kept (section 6.2); features scaled one
+        by one; or inputs as they are.
     weighting : {"likelihood", "precision"}
         What ``sample_weight`` multiplies: the log-likelihood of a row (weight 2 is the row twice; predictive
-        variances stay calibrated), or its noise precision, as in the paper (they do not).
+        variances stay calibrated), or its noise precision, as in the paper (they do not; the rows held out then stop
+        training early, so that `validation_fraction` 0 is needed for the paper's behaviour).
     init : {"kmeans", "data", "random"}
         Where basis functions start: cluster centres, training rows, or uniformly in the box that holds the data.
     shape_prior : float
@@ -78,8 +75,9 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Part of the training rows held out to choose the iterate; 0 for none. Rows held out still enter the final
         posterior of the weights.
     calibrate_noise : bool
-        Whether one constant is added to the log noise precision after training such that the rows held out are most
-        likely. The optimised shapes over-fit a little, and noise estimates come out too small without it.
+        Whether iterates are judged, and the final model is used, with a constant taken off the log noise precision such
+        that the rows held out are most likely; noise is only ever added. The optimised shapes over-fit a little, and
+        noise estimates come out too small without it.
     n_members : int
         Size of the committee: models from different starts and different held-out rows, whose predictions form a
         mixture of Gaussians with equal weights.
@@ -273,7 +271,7 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if first is None:
             raise ValueError("`source` has no chunks; expected at least one (X, y) pair.")
         X = validate_table(self, first[0], ensure_min_samples=1)
-        chunks = _Chunks(source, X.shape[1])
+        chunks = CheckedChunks(source, X.shape[1])
         valid = None if validation_data is None else self._check_validation(validation_data)
 
         def member_data(rng: np.random.Generator) -> TrainingData:
@@ -339,7 +337,7 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return train_member(data, options, rng, n_threads=threads, session=session, on_step=on_step)
 
         with single_threaded_blas():
-            self.members_ = _run_in_parallel(train, self.n_members, n_parallel, halt)
+            self.members_ = run_in_parallel(train, self.n_members, n_parallel, halt)
         for index in range(self.n_members):
             path = self._checkpoint_path(index)
             if path is not None and os.path.exists(path):
@@ -360,7 +358,7 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Callable[[Session], bool | None]:
         def on_step(session: Session) -> bool | None:
             if halt.is_set():
-                raise _HaltedError
+                raise HaltedError
             progress = session.progress
             step = progress.history[-1]
             if path is not None and step.iteration % self.checkpoint_every == 0:
@@ -392,167 +390,3 @@ class GPzRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 ConvergenceWarning,
                 stacklevel=4,
             )
-
-    # ------------------------------------------------------------- prediction
-
-    @property
-    def reports_(self) -> list[TrainingReport]:
-        """How training went, one report per member."""
-        return [member.report for member in self.members_ if member.report is not None]
-
-    @property
-    def report_(self) -> TrainingReport:
-        """How training of the first member went."""
-        return self.reports_[0]
-
-    def _check_inputs(self, X: Any) -> FloatArray:
-        check_is_fitted(self, "members_")
-        return np.asarray(validate_table(self, X, reset=False, ensure_min_samples=0))
-
-    def predict_distribution(self, X: Any) -> Prediction:
-        """Predict the full distribution.
-
-        Parameters
-        ----------
-        X : array-like or table of shape (n_samples, n_features)
-
-        Returns
-        -------
-        Prediction
-            A Gaussian per object, or a mixture of as many as there are members.
-        """
-        X = self._check_inputs(X)
-        team = Team(self.n_threads)
-        parts = [Prediction.gaussian(*member.predict(X, team)) for member in self.members_]
-        return parts[0] if len(parts) == 1 else Prediction.mixture(parts)
-
-    def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Predict the mean, and the standard deviation if asked for.
-
-        Parameters
-        ----------
-        X : array-like or table of shape (n_samples, n_features)
-        return_std : bool
-
-        Returns
-        -------
-        mean : ndarray of shape (n_samples,)
-        std : ndarray of shape (n_samples,)
-            Only if `return_std`; model and noise variance together.
-        """
-        prediction = self.predict_distribution(X)
-        return (prediction.mean, prediction.std) if return_std else prediction.mean
-
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: int | np.random.Generator | None = 0) -> FloatArray:
-        """Draw functions from the posterior (without observation noise) and give their values at X.
-
-        Parameters
-        ----------
-        X : array-like or table of shape (n_samples_X, n_features)
-        n_samples : int
-            Number of functions; members of a committee take turns at random.
-        random_state : int, numpy.random.Generator or None
-
-        Returns
-        -------
-        ndarray of shape (n_samples_X, n_samples)
-        """
-        X = self._check_inputs(X)
-        rng = np.random.default_rng(random_state)
-        chosen = rng.integers(len(self.members_), size=n_samples)
-        result = np.empty((len(X), n_samples))
-        for index, member in enumerate(self.members_):
-            picked = np.flatnonzero(chosen == index)
-            if picked.size:
-                map_ = member.standardisation
-                values = sample_functions(map_.whitening(X), member.state, member.posterior, picked.size, rng)
-                result[:, picked] = map_.y_mean + map_.y_scale * values
-        return result
-
-    # ------------------------------------------------------------ persistence
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file, atomically; read it with `gpzed.load_model`.
-
-        Parameters
-        ----------
-        path : path
-        """
-        check_is_fitted(self, "members_")
-        write_model(path, self._header(), self.members_)
-
-    def _header(self) -> dict[str, Any]:
-        names = getattr(self, "feature_names_in_", None)
-        parameters: dict[str, Any] = {k: v for k, v in self.get_params().items() if k not in ("callback", "checkpoint")}
-        parameters = {k: v.item() if isinstance(v, np.generic) else v for k, v in parameters.items()}
-        if not isinstance(parameters["random_state"], int | None):
-            parameters["random_state"] = None
-        return {
-            "estimator": type(self).__name__,
-            "parameters": parameters,
-            "n_features": int(self.n_features_in_),
-            "feature_names": None if names is None else [str(name) for name in names],
-        }
-
-    @classmethod
-    def from_parts(cls, header: dict[str, Any], members: list[Member]) -> Self:
-        """Put a fitted estimator together from what a model file holds."""
-        model = cls(**header["parameters"])
-        model.members_ = members
-        model.n_features_in_ = header["n_features"]
-        model.n_basis_ = members[0].layout.m
-        if header["feature_names"] is not None:
-            model.feature_names_in_ = np.array(header["feature_names"], dtype=object)
-        return model
-
-
-class _HaltedError(Exception):
-    """Ends the training of a member because another one failed or was interrupted."""
-
-
-def _run_in_parallel(
-    train: Callable[[int], Member], n_members: int, n_parallel: int, halt: threading.Event
-) -> list[Member]:
-    """Train all members; an error or interrupt in one halts the others at their next step."""
-    if n_parallel == 1:
-        return [train(index) for index in range(n_members)]
-    with ThreadPoolExecutor(n_parallel) as pool:
-        futures = [pool.submit(train, index) for index in range(n_members)]
-        try:
-            for future in as_completed(futures):
-                future.result()
-        except BaseException:
-            halt.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-    return [future.result() for future in futures]
-
-
-class _Chunks:
-    """Chunks of a user's source, checked and completed with weights."""
-
-    def __init__(self, source: Iterable[Any], d: int) -> None:
-        self.source, self.d = source, d
-
-    def __iter__(self) -> Any:
-        for index, chunk in enumerate(self.source):
-            if len(chunk) not in (2, 3):
-                raise ValueError(
-                    f"chunk {index} of `source` has {len(chunk)} parts; expected (X, y) or (X, y, sample_weight)."
-                )
-            named = astropy_matrix(chunk[0])
-            X = np.asarray(chunk[0] if named is None else named[1], dtype=np.float64)
-            y = np.asarray(chunk[1], dtype=np.float64)
-            if X.ndim != 2 or X.shape[1] != self.d or y.shape != (len(X),):
-                raise ValueError(
-                    f"chunk {index} of `source` has X of shape {X.shape} and y of shape {y.shape}; expected "
-                    f"(rows, {self.d}) and (rows,)."
-                )
-            bad = ~(np.isfinite(X).all(axis=1) & np.isfinite(y))
-            if bad.any():
-                raise ValueError(
-                    f"chunk {index} of `source` has NaN or infinity in {int(bad.sum())} rows, the first in row "
-                    f"{int(np.flatnonzero(bad)[0])} of the chunk; expected finite values. Drop or repair those rows."
-                )
-            omega = check_weights(chunk[2] if len(chunk) > 2 else None, len(y))
-            yield drop_weightless((X, y, omega))

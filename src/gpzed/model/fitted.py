@@ -1,0 +1,171 @@
+"""What a fitted model can do: predict, draw functions, show its parameters, be saved."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from gpzed._types import FloatArray
+from gpzed.core.engine import Team
+from gpzed.core.predictive import sample_functions
+from gpzed.model.inputs import validate_table
+from gpzed.model.persistence import write_model
+from gpzed.model.training import Member, TrainingReport
+from gpzed.prediction import Prediction
+
+
+class FittedModel(BaseEstimator):  # type: ignore[misc]
+    """Predictions from trained members; `GPzRegressor` adds how they are trained."""
+
+    members_: list[Member]
+    n_threads: int | None
+    n_features_in_: int
+    n_basis_: int
+
+    @property
+    def reports_(self) -> list[TrainingReport]:
+        """How training went, one report per member."""
+        return [member.report for member in self.members_ if member.report is not None]
+
+    @property
+    def report_(self) -> TrainingReport:
+        """How training of the first member went."""
+        return self.reports_[0]
+
+    @property
+    def basis_centers_(self) -> FloatArray:
+        """Centres P of the basis functions of the first member, in whitened inputs, (m, d)."""
+        return self.members_[0].parameters.P
+
+    @property
+    def basis_factors_(self) -> FloatArray:
+        """Square roots Gamma of their precision matrices; the shape depends on `covariance`."""
+        return self.members_[0].parameters.Gamma
+
+    @property
+    def weights_(self) -> FloatArray:
+        """Posterior mean of the weights, those of the mean function last, target standardised."""
+        return self.members_[0].posterior.w_mean
+
+    @property
+    def weight_precisions_(self) -> FloatArray:
+        """Prior precisions alpha of the weights: large where a basis function is irrelevant for the mean."""
+        member = self.members_[0]
+        return member.layout.expand_alpha(member.parameters.log_alpha)
+
+    @property
+    def noise_weights_(self) -> FloatArray:
+        """Weights u of the log noise precision, (m,)."""
+        return self.members_[0].parameters.u
+
+    @property
+    def noise_offset_(self) -> float:
+        """Offset b of the log noise precision, correction included, target standardised."""
+        return self.members_[0].parameters.b + self.members_[0].noise_correction
+
+    @property
+    def noise_weight_precisions_(self) -> FloatArray:
+        """Prior precisions eta of u: large where a basis function is irrelevant for the noise."""
+        return np.asarray(np.exp(self.members_[0].parameters.log_eta))
+
+    def _check_inputs(self, X: Any) -> FloatArray:
+        check_is_fitted(self, "members_")
+        return np.asarray(validate_table(self, X, reset=False, ensure_min_samples=0))
+
+    def predict_distribution(self, X: Any) -> Prediction:
+        """Predict the full distribution.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Prediction
+            A Gaussian per object, or a mixture of as many as there are members.
+        """
+        X = self._check_inputs(X)
+        team = Team(self.n_threads)
+        parts = [Prediction.gaussian(*member.predict(X, team)) for member in self.members_]
+        return parts[0] if len(parts) == 1 else Prediction.mixture(parts)
+
+    def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Predict the mean, and the standard deviation if asked for.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n_samples, n_features)
+        return_std : bool
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+        std : ndarray of shape (n_samples,)
+            Only if `return_std`; model and noise variance together.
+        """
+        prediction = self.predict_distribution(X)
+        return (prediction.mean, prediction.std) if return_std else prediction.mean
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: int | np.random.Generator | None = 0) -> FloatArray:
+        """Draw functions from the posterior (without observation noise) and give their values at X.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n_samples_X, n_features)
+        n_samples : int
+            Number of functions; members of a committee take turns at random.
+        random_state : int, numpy.random.Generator or None
+
+        Returns
+        -------
+        ndarray of shape (n_samples_X, n_samples)
+        """
+        X = self._check_inputs(X)
+        rng = np.random.default_rng(random_state)
+        chosen = rng.integers(len(self.members_), size=n_samples)
+        result = np.empty((len(X), n_samples))
+        for index, member in enumerate(self.members_):
+            picked = np.flatnonzero(chosen == index)
+            if picked.size:
+                map_ = member.standardisation
+                values = sample_functions(map_.whitening(X), member.state, member.posterior, picked.size, rng)
+                result[:, picked] = map_.y_mean + map_.y_scale * values
+        return result
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, atomically; read it with `gpzed.load_model`.
+
+        Parameters
+        ----------
+        path : path
+        """
+        check_is_fitted(self, "members_")
+        write_model(path, self._header(), self.members_)
+
+    def _header(self) -> dict[str, Any]:
+        names = getattr(self, "feature_names_in_", None)
+        parameters: dict[str, Any] = {k: v for k, v in self.get_params().items() if k not in ("callback", "checkpoint")}
+        parameters = {k: v.item() if isinstance(v, np.generic) else v for k, v in parameters.items()}
+        if not isinstance(parameters["random_state"], int | None):
+            parameters["random_state"] = None
+        return {
+            "estimator": type(self).__name__,
+            "parameters": parameters,
+            "n_features": int(self.n_features_in_),
+            "feature_names": None if names is None else [str(name) for name in names],
+        }
+
+    @classmethod
+    def from_parts(cls, header: dict[str, Any], members: list[Member]) -> Self:
+        """Put a fitted estimator together from what a model file holds."""
+        model = cls(**header["parameters"])
+        model.members_ = members
+        model.n_features_in_ = header["n_features"]
+        model.n_basis_ = members[0].layout.m
+        if header["feature_names"] is not None:
+            model.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+        return model
