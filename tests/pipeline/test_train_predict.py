@@ -10,6 +10,7 @@ from gpzed.catalog import Catalog, catalog_info, read_catalog
 from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.errors import CatalogError, ConfigError, ModelFormatError, SchemaError
 from gpzed.features import Flag
+from gpzed.model.persistence import read_model, write_model
 from gpzed.pipeline import (
     Reporter,
     TrainingInterruptedError,
@@ -228,6 +229,14 @@ def test_messages_of_predict(folder: Path) -> None:
     load_pipeline(model).model.save(folder / "bare.gpzed")
     with pytest.raises(ModelFormatError, match="without schema and features"):
         predict(folder / "bare.gpzed", survey, folder / "x.parquet")
+
+
+def test_a_model_file_of_another_version_is_named_as_such(folder: Path) -> None:
+    header, members = read_model(folder / "model.gpzed")
+    header["pipeline"]["config"]["model"]["n_heads"] = 3
+    write_model(folder / "later.gpzed", header, members)
+    with pytest.raises(ModelFormatError, match=r"another version of gpzed.*n_heads"):
+        load_pipeline(folder / "later.gpzed")
 
 
 def test_rows_are_left_out_and_counted(folder: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+import gpzed
 from gpzed._types import FloatArray
 from gpzed.catalog import PhotometrySchema, Sentinels
 from gpzed.config import RunConfig
@@ -122,15 +123,21 @@ def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
             f'"{os.fspath(path)}" holds an estimator without schema and features (GPzRegressor.save wrote it); '
             "use it from Python with gpzed.load_model, or train with `gpzed train`."
         )
-    return TrainedPipeline(
-        GPzRegressor.from_parts(header, members),
-        PhotometrySchema.from_dict(stored["schema"]),
-        FeatureTransformer.from_dict(stored["features"]),
-        RunConfig.from_dict(stored["config"], source=f"model file '{os.fspath(path)}'"),
-        stored["redshift_mean"],
-        stored["redshift_variance"],
-        stored["provenance"],
-    )
+    try:
+        return TrainedPipeline(
+            GPzRegressor.from_parts(header, members),
+            PhotometrySchema.from_dict(stored["schema"]),
+            FeatureTransformer.from_dict(stored["features"]),
+            RunConfig.from_dict(stored["config"], source="its configuration"),
+            stored["redshift_mean"],
+            stored["redshift_variance"],
+            stored["provenance"],
+        )
+    except (KeyError, TypeError, ValueError) as reason:
+        raise ModelFormatError(
+            f'"{os.fspath(path)}" was written by another version of gpzed than this one, {gpzed.__version__} '
+            f"({reason}); use that version, or train again."
+        ) from reason
 
 
 def model_hash(path: str | os.PathLike[str]) -> str:
