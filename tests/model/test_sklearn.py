@@ -1,0 +1,73 @@
+"""GPzRegressor as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gpzed import GPzRegressor
+from gpzed.errors import ConvergenceWarning
+
+QUICK = {"n_basis": 6, "max_iter": 40, "patience": 10, "n_threads": 1, "random_state": 0}
+pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
+
+
+@pytest.mark.filterwarnings("ignore::gpzed.errors.GPzWarning", "ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks([GPzRegressor(max_iter=30), GPzRegressor()])
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+def test_clone_has_the_options_and_nothing_learned(wave):
+    model = GPzRegressor(**QUICK, covariance="GD", weighting="precision").fit(*wave)
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    assert not hasattr(copy, "members_")
+
+
+def test_init_stores_arguments_untouched():
+    defaults = GPzRegressor().get_params()
+    marks = {name: object() for name in defaults}
+    assert GPzRegressor(**marks).get_params() == marks
+
+
+def test_pipeline(wave):
+    X, y = wave
+    model = make_pipeline(StandardScaler(), GPzRegressor(**QUICK)).fit(X, y)
+    assert model.score(X, y) > 0.9
+    mean, std = model.predict(X, return_std=True)
+    assert mean.shape == std.shape == y.shape
+
+
+def test_pipeline_hands_on_sample_weight(wave):
+    X, y = wave
+    weights = np.linspace(0.1, 2.0, len(y))
+    inner = GPzRegressor(**QUICK).fit(X, y, weights)
+    outer = make_pipeline(GPzRegressor(**QUICK)).fit(X, y, gpzregressor__sample_weight=weights)
+    np.testing.assert_array_equal(inner.predict(X), outer.predict(X))
+
+
+def test_cross_val_score(wave):
+    scores = cross_val_score(GPzRegressor(**QUICK), *wave, cv=3)
+    assert np.all(scores > 0.8)
+
+
+def test_grid_search_and_saving_its_winner(wave, tmp_path):
+    grid = {"n_basis": np.array([2, 8]), "calibrate_noise": np.array([True]), "shape_prior": np.array([1.0])}
+    search = GridSearchCV(GPzRegressor(**QUICK), grid, cv=2).fit(*wave)
+    assert search.best_params_["n_basis"] == 8
+    search.best_estimator_.save(tmp_path / "m.gpzed")
+
+
+def test_iteration_limit_warns_with_the_figures(wave):
+    with pytest.warns(ConvergenceWarning, match=r"stopped at `max_iter`=3 with a largest gradient of .*Raise"):
+        GPzRegressor(n_basis=5, max_iter=3, random_state=0).fit(*wave)
+
+
+def test_repr_shows_what_was_changed():
+    assert repr(GPzRegressor(n_basis=7, covariance="GL")) == "GPzRegressor(covariance='GL', n_basis=7)"
