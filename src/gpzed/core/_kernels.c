@@ -1,8 +1,9 @@
-/* The three loops over a block that NumPy cannot fuse: exponential, quadratic map, gradient.
+/* What happens to a block between two matrix products, in one pass over memory each.
  *
- * Everything else in an evaluation is a matrix product. Each loop is compiled for several instruction sets and
- * the best one is chosen when the library is used; `fastmath.py` has the same in NumPy for where this file could
- * not be compiled.
+ * Arrays over rows are stored features first: row j of a matrix holds basis function j for all n objects. Work goes
+ * by strips of columns that stay in the cache. Each loop is compiled for several instruction sets and the best one is
+ * chosen when the library is used; `fastmath.py` has the same, readable, in NumPy, for where this file could not be
+ * compiled.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -35,34 +36,78 @@ static inline __attribute__((always_inline)) double exp_one(double x)
 }
 
 #define INLINE static inline __attribute__((always_inline))
+#define STRIP 512
 
+INLINE size_t strip_end(size_t start, size_t n) { return start + STRIP < n ? start + STRIP : n; }
+
+/* x <- e^x */
 INLINE void exp_loop(double *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         x[i] = exp_one(x[i]);
 }
 
-/* Rows x_k x_l, k <= l, of the quadratic map; X has d rows of n numbers. */
-INLINE void products_loop(const double *restrict X, double *restrict out, size_t d, size_t n)
+/* Z <- [1, x_k, x_k x_l (k <= l)], or [1, x_k, x_k^2]. */
+INLINE void quadratic_loop(const double *restrict X, double *restrict Z, size_t d, size_t n, size_t is_full)
 {
+    for (size_t i = 0; i < n; i++)
+        Z[i] = 1.0;
+    for (size_t i = 0; i < d * n; i++)
+        Z[n + i] = X[i];
+    double *restrict out = Z + (d + 1) * n;
     for (size_t k = 0; k < d; k++)
-        for (size_t l = k; l < d; l++, out += n) {
+        for (size_t l = k; l < (is_full ? d : k + 1); l++, out += n) {
             const double *restrict a = X + k * n, *restrict b = X + l * n;
             for (size_t i = 0; i < n; i++)
                 out[i] = a[i] * b[i];
         }
 }
 
-/* T <- (u g' - w s' - T) o Psi, all of m rows of n numbers. */
-INLINE void gradient_loop(double *restrict T, const double *restrict Psi, const double *restrict u,
-                          const double *restrict w, const double *restrict g, const double *restrict s, size_t m,
+/* ln Phi -> Phi, and log_beta <- Phi' u + b. */
+INLINE void respond_loop(double *restrict Phi, const double *restrict u, const double *restrict b,
+                         double *restrict log_beta, size_t m, size_t n)
+{
+    for (size_t start = 0; start < n; start += STRIP) {
+        size_t end = strip_end(start, n);
+        for (size_t i = start; i < end; i++)
+            log_beta[i] = b[0];
+        for (size_t j = 0; j < m; j++) {
+            double *restrict phi = Phi + j * n;
+            for (size_t i = start; i < end; i++) {
+                phi[i] = exp_one(phi[i]);
+                log_beta[i] += u[j] * phi[i];
+            }
+        }
+    }
+}
+
+/* delta, g and G of Eq. C.6-C.7 from T = S^-1 Psi; see backward_terms in fastmath.py. T becomes G. */
+INLINE void backward_loop(double *restrict T, const double *restrict Psi, const double *restrict u,
+                          const double *restrict w, const double *restrict y, const double *restrict c,
+                          const double *restrict sqrt_B, double *restrict g, double *restrict delta, size_t M, size_t m,
                           size_t n)
 {
-    for (size_t j = 0; j < m; j++) {
-        double *restrict t = T + j * n;
-        const double *restrict p = Psi + j * n;
-        for (size_t i = 0; i < n; i++)
-            t[i] = (u[j] * g[i] - w[j] * s[i] - t[i]) * p[i];
+    for (size_t start = 0; start < n; start += STRIP) {
+        size_t end = strip_end(start, n);
+        for (size_t i = start; i < end; i++) {
+            g[i] = 0.0;
+            delta[i] = -sqrt_B[i] * y[i];
+        }
+        for (size_t j = 0; j < M; j++) {
+            const double *restrict t = T + j * n, *restrict p = Psi + j * n;
+            for (size_t i = start; i < end; i++) {
+                g[i] += t[i] * p[i];
+                delta[i] += w[j] * p[i];
+            }
+        }
+        for (size_t i = start; i < end; i++)
+            g[i] = 0.5 * (c[i] - delta[i] * delta[i] - g[i]) / sqrt_B[i];
+        for (size_t j = 0; j < m; j++) {
+            double *restrict t = T + j * n;
+            const double *restrict p = Psi + j * n;
+            for (size_t i = start; i < end; i++)
+                t[i] = (u[j] * g[i] - w[j] * delta[i] - t[i]) * p[i];
+        }
     }
 }
 
@@ -90,8 +135,12 @@ INLINE void gradient_loop(double *restrict T, const double *restrict Psi, const 
 #endif
 
 DISPATCH(gpzed_exp, exp_loop, (double *x, size_t n), (x, n))
-DISPATCH(gpzed_products, products_loop, (const double *X, double *out, size_t d, size_t n), (X, out, d, n))
-DISPATCH(gpzed_gradient, gradient_loop,
-         (double *T, const double *Psi, const double *u, const double *w, const double *g, const double *s, size_t m,
-          size_t n),
-         (T, Psi, u, w, g, s, m, n))
+DISPATCH(gpzed_quadratic, quadratic_loop, (const double *X, double *Z, size_t d, size_t n, size_t is_full),
+         (X, Z, d, n, is_full))
+DISPATCH(gpzed_respond, respond_loop,
+         (double *Phi, const double *u, const double *b, double *log_beta, size_t m, size_t n),
+         (Phi, u, b, log_beta, m, n))
+DISPATCH(gpzed_backward, backward_loop,
+         (double *T, const double *Psi, const double *u, const double *w, const double *y, const double *c,
+          const double *sqrt_B, double *g, double *delta, size_t M, size_t m, size_t n),
+         (T, Psi, u, w, y, c, sqrt_B, g, delta, M, m, n))

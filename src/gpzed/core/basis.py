@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpzed._types import FloatArray
-from gpzed.core.fastmath import pair_products
+from gpzed.core.fastmath import fill_quadratic
 
 
 def quadratic_map(Xt: FloatArray, is_full: bool, out: FloatArray) -> FloatArray:
@@ -26,13 +26,7 @@ def quadratic_map(Xt: FloatArray, is_full: bool, out: FloatArray) -> FloatArray:
     out : ndarray of shape (q, n)
         Filled and returned.
     """
-    d = Xt.shape[0]
-    out[0] = 1.0
-    out[1 : d + 1] = Xt
-    if not is_full:
-        np.multiply(Xt, Xt, out=out[d + 1 :])
-        return out
-    pair_products(Xt, out[d + 1 :])
+    fill_quadratic(Xt, is_full, out)
     return out
 
 

@@ -26,8 +26,10 @@ Sums = tuple[FloatArray, ...]
 Rows = tuple[FloatArray, FloatArray, FloatArray]
 """Inputs (n, d), targets (n,) and weights (n,)."""
 
-N_GROUPS = 32
+MAX_GROUPS = 64
 """Partial sums per pass: enough for the threads of a node, few enough to be cheap to add."""
+GROUP_BYTES = 64_000_000
+"""Memory that the partial sums may take together."""
 CACHE_ELEMENTS = 131_072
 """Elements of one array over a block: 1 MB, large enough for BLAS to be efficient, small enough for the cache."""
 
@@ -149,7 +151,7 @@ def add(total: Sums | None, part: Sums) -> Sums:
 
 def cut(rows: Rows, size: int) -> list[Block]:
     """Cut rows into blocks of at most `size`, features first."""
-    X, y, omega = rows
+    X, y, omega = (np.asarray(array, dtype=np.float64, order="C") for array in rows)
     return [
         Block(np.ascontiguousarray(X[i : i + size].T), y[i : i + size], omega[i : i + size])
         for i in range(0, len(y), size)
@@ -161,7 +163,7 @@ class Team:
 
     def __init__(self, n_threads: int | None = None) -> None:
         self.n_threads = n_threads or available_threads()
-        self._pool = ThreadPoolExecutor(self.n_threads, "gpzed") if self.n_threads > 1 else None
+        self._pool = ThreadPoolExecutor(self.n_threads - 1, "gpzed") if self.n_threads > 1 else None
         self._local = threading.local()
 
     def buffers(self) -> dict[str, FloatArray]:
@@ -170,10 +172,26 @@ class Team:
             self._local.buffers = {}
         return self._local.buffers  # type: ignore[no-any-return]
 
-    def map(self, task: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
-        """Apply `task` to every item, results in order."""
+    def map(self, task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        """Apply `task` to every item, results in order; the caller works, too, and whoever is free takes the next."""
+        results: list[Any] = [None] * len(items)
+        turns = iter(range(len(items)))  # `next` is atomic
+
+        def work() -> None:
+            for index in turns:
+                results[index] = task(items[index])
+
         with single_threaded_blas():
-            yield from map(task, items) if self._pool is None else self._pool.map(task, items)
+            helpers = min(self.n_threads, len(items)) - 1
+            futures = [self._pool.submit(work) for _ in range(helpers)] if self._pool is not None else []
+            try:
+                work()
+            finally:
+                for _ in turns:  # after an error nothing is left to take
+                    pass
+                for future in futures:
+                    future.result()
+        return results
 
     def submit(self, task: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Run a task beside the caller, even if the team has one thread only."""
@@ -215,9 +233,12 @@ class ThreadEngine:
         self._blocks = cut((X, y, omega), block_rows(width))
         self._team = Team(n_threads)
         if 8 * (width + 1) * self.n <= keep_bytes:
-            for block in self._blocks:
-                block.kept = np.empty((width + 1) * len(block.y))
-        bounds = np.linspace(0, len(self._blocks), min(N_GROUPS, len(self._blocks)) + 1).astype(int)
+            memory = np.empty((width + 1) * self.n)  # in one piece, so that the system may use large pages for it
+            stops = (width + 1) * np.cumsum([len(block.y) for block in self._blocks])
+            for block, piece in zip(self._blocks, np.split(memory, stops[:-1]), strict=True):
+                block.kept = piece
+        n_groups = int(np.clip(GROUP_BYTES // (16 * width**2), 8, MAX_GROUPS))
+        bounds = np.linspace(0, len(self._blocks), min(n_groups, len(self._blocks)) + 1).astype(int)
         self._groups = [self._blocks[i:j] for i, j in pairwise(bounds)]
 
     def sum(self, kernel: Kernel, *arguments: Any) -> Sums:

@@ -18,7 +18,7 @@ import numpy as np
 from gpzed._types import FloatArray
 from gpzed.core.basis import coefficients, pull_back, quadratic_map
 from gpzed.core.engine import Block, Engine, Scratch, Sums
-from gpzed.core.fastmath import exp_in_place, fold_gradient
+from gpzed.core.fastmath import backward_terms, respond
 from gpzed.core.linalg import triangular_product
 from gpzed.core.parameters import Layout, Parameters
 from gpzed.core.posterior import Posterior, weight_posterior
@@ -49,8 +49,10 @@ def make_state(parameters: Parameters, layout: Layout, weighted_precision: bool 
     return State(Ct, np.ascontiguousarray(parameters.u), parameters.b, layout.k, structure.is_full, weighted_precision)
 
 
-def responses(block: Block, scratch: Scratch, state: State) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Basis responses of a block, with the columns of the mean function below them.
+def responses(
+    block: Block, scratch: Scratch, state: State, out: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Basis responses of a block, with the columns of the mean function below them, in the memory `out` if given.
 
     Returns
     -------
@@ -63,25 +65,24 @@ def responses(block: Block, scratch: Scratch, state: State) -> tuple[FloatArray,
     m, q = state.Ct.shape
     n = block.Xt.shape[1]
     Zt = quadratic_map(block.Xt, state.is_full, scratch.array("Z", (q, n)))
-    Phi = scratch.array("Phi", (m + state.k, n))
+    Phi = scratch.array("Phi", (m + state.k, n)) if out is None else out
     np.matmul(state.Ct, Zt, out=Phi[:m])
-    exp_in_place(Phi[:m])  # Eq. 3.2
+    log_beta = respond(Phi[:m], state.u, state.b)  # Eq. 3.2 and 5.10
     Phi[m:] = Zt[: state.k]
-    return Zt, Phi, state.u @ Phi[:m] + state.b  # Eq. 5.10
+    return Zt, Phi, log_beta
 
 
 def _scaled_responses(
     block: Block, scratch: Scratch, state: State
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """``Zt``, ``Psi = B^1/2 Phi``, ``B^1/2`` and ``ln beta``; Psi and B^1/2 stay in `scratch.kept` if there is room."""
-    Zt, Phi, log_beta = responses(block, scratch, state)
-    M, n = Phi.shape
+    M, n = len(state.u) + state.k, block.Xt.shape[1]
     kept = _kept(scratch, M, n)
-    Psi = Phi if kept is None else kept[: M * n].reshape(M, n)
+    Zt, Phi, log_beta = responses(block, scratch, state, None if kept is None else kept[: M * n].reshape(M, n))
     if not np.all(np.abs(log_beta) < MAX_LOG_BETA):  # also catches NaN
         raise NumericalError(f"noise precision is outside exp(+-{MAX_LOG_BETA:g}) or is not a number.")
     sqrt_B = np.sqrt(np.exp(log_beta) * block.omega)  # B = beta omega
-    np.multiply(Phi, sqrt_B, out=Psi)
+    Psi = np.multiply(Phi, sqrt_B, out=Phi)
     if kept is not None:
         kept[M * n :] = sqrt_B
     return Zt, Psi, sqrt_B, log_beta
@@ -128,13 +129,9 @@ def backward(block: Block, scratch: Scratch, state: State, posterior: Posterior)
     m = len(state.u)
     Zt, Psi, sqrt_B = _recall(block, scratch, state)
     T = _solve_block(Psi, posterior, scratch.array("T", Psi.shape))
-    B_nu = np.einsum("ij,ij->j", T, Psi)  # Eq. 3.13 times B
-    sqrt_B_delta = posterior.w_mean @ Psi - sqrt_B * block.y
-    log_weight = 1.0 if state.weighted_precision else block.omega
-    g = 0.5 * (log_weight - sqrt_B_delta**2 - B_nu)  # Eq. C.6
-    g_scaled = g / sqrt_B
-    G = fold_gradient(T[:m], Psi[:m], state.u, posterior.w_mean, g_scaled, sqrt_B_delta)  # Eq. C.7
-    return Zt @ G.T, Psi[:m] @ g_scaled, np.asarray(g.sum()), np.asarray(sqrt_B_delta @ sqrt_B_delta)
+    c = np.ones_like(block.omega) if state.weighted_precision else block.omega
+    G, g_scaled, sqrt_B_delta = backward_terms(T, Psi, state.u, posterior.w_mean, block.y, c, sqrt_B)  # Eq. C.6, C.7
+    return Zt @ G.T, Psi[:m] @ g_scaled, np.asarray(g_scaled @ sqrt_B), np.asarray(sqrt_B_delta @ sqrt_B_delta)
 
 
 @dataclass(frozen=True)
