@@ -76,3 +76,54 @@ def test_a_library_that_cannot_be_loaded_is_not_used(monkeypatch, tmp_path):
     assert fastmath._load() is None
     broken.unlink()
     assert fastmath._load() is None
+
+
+def _contiguous(rng, *shape):
+    return np.ascontiguousarray(rng.standard_normal(shape))
+
+
+@pytest.mark.parametrize("n", [1, 7, 511, 512, 513, 1100])
+@pytest.mark.parametrize("is_full", [True, False])
+def test_quadratic_map_is_that_of_numpy(route, n, is_full):
+    Xt = _contiguous(np.random.default_rng(n), 4, n)
+    out = np.full((1 + 4 + (10 if is_full else 4), n), np.nan)
+    fastmath.fill_quadratic(Xt, is_full, out)
+    pairs = [(i, j) for i in range(4) for j in range(i, 4 if is_full else i + 1)]
+    expected = np.vstack([np.ones(n), Xt, [Xt[i] * Xt[j] for i, j in pairs]])
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("n", [1, 7, 513, 1100])
+def test_responses_are_those_of_numpy(route, n):
+    rng = np.random.default_rng(n)
+    log_Phi, u = -np.abs(_contiguous(rng, 5, n)), _contiguous(rng, 5)
+    Phi = log_Phi.copy()
+    log_beta = fastmath.respond(Phi, u, 0.3)
+    np.testing.assert_allclose(Phi, np.exp(log_Phi), rtol=1e-15)
+    np.testing.assert_allclose(log_beta, u @ np.exp(log_Phi) + 0.3, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("n", [1, 7, 513, 1100])
+@pytest.mark.parametrize("k", [0, 3])
+def test_backward_terms_are_those_of_numpy(route, monkeypatch, n, k):
+    rng = np.random.default_rng(n + k)
+    M, m = 6 + k, 6
+    T, Psi, u, w = (_contiguous(rng, *shape) for shape in ((M, n), (M, n), (m,), (M,)))
+    y, c, sqrt_B = _contiguous(rng, n), rng.random(n), rng.random(n) + 0.5
+    delta = w @ Psi - sqrt_B * y
+    g = 0.5 * (c - delta**2 - np.sum(T * Psi, axis=0)) / sqrt_B
+    expected = (np.outer(u, g) - np.outer(w[:m], delta) - T[:m]) * Psi[:m]
+    results = fastmath.backward_terms(T.copy(), Psi, u, w, y, c, sqrt_B)
+    for result, value in zip(results, (expected, g, delta), strict=True):
+        np.testing.assert_allclose(result, value, rtol=1e-11, atol=1e-12)
+
+
+def test_arrays_that_are_not_contiguous_take_the_numpy_route(route):
+    rng = np.random.default_rng(0)
+    Xt = rng.standard_normal((30, 4)).T
+    out = np.empty((15, 30))
+    fastmath.fill_quadratic(Xt, True, out)
+    np.testing.assert_array_equal(out[1:5], Xt)
+    strided = -np.ones((4, 30))[:, ::2]
+    fastmath.respond(strided, np.ones(4), 0.0)
+    np.testing.assert_allclose(strided, np.exp(-1.0))

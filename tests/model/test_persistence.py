@@ -97,7 +97,7 @@ def test_a_loaded_model_can_be_trained_again(wave, tmp_path, model):
         {"callback": print},
         {"covariance": np.str_("VC")},
     ],
-    ids=str,
+    ids=lambda options: "-".join((*options, type(next(iter(options.values()))).__name__)),
 )
 def test_options_that_json_does_not_know(wave, tmp_path, monkeypatch, options):
     monkeypatch.chdir(tmp_path)

@@ -110,17 +110,14 @@ class PhotometryTable:
             total += weight[:, None] * table[index]
         return total
 
-    def _line_flux(
-        self, z: FloatArray, age: FloatArray, reddening: FloatArray, lines: FloatArray
-    ) -> FloatArray:
+    def _line_flux(self, z: FloatArray, age: FloatArray, reddening: FloatArray, lines: FloatArray) -> FloatArray:
         widths = line_equivalent_widths(age, z, lines[:, 0], lines[:, 1])
         pivot = _log_spectra(np.array([_NORMALISATION.effective_wavelength]), age, reddening)
         level = np.exp(_log_spectra(LINE_WAVELENGTHS, age, reddening) - pivot)
         strength = widths * level / LINE_WAVELENGTHS * (1.0 + z)[:, None]  # (n, 5)
         observed = LINE_WAVELENGTHS * (1.0 + z)[:, None]
         columns = [
-            np.einsum("nl,nl->n", strength, band.throughput(observed)) / band.log_integral
-            for band in self.filters
+            np.einsum("nl,nl->n", strength, band.throughput(observed)) / band.log_integral for band in self.filters
         ]
         return np.stack(columns, axis=1)
 

@@ -116,9 +116,7 @@ def concatenate(parts: list[Galaxies]) -> Galaxies:
     Galaxies
         All rows.
     """
-    merged: dict[str, Any] = {
-        f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Galaxies)
-    }
+    merged: dict[str, Any] = {f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Galaxies)}
     return Galaxies(**merged)
 
 

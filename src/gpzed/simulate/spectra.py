@@ -106,9 +106,7 @@ def intergalactic_transmission(wavelength: FloatArray, z: FloatArray) -> FloatAr
     return np.asarray(np.exp(-depth), dtype=np.float64)
 
 
-def line_equivalent_widths(
-    age: FloatArray, z: FloatArray, strength: FloatArray, excitation: FloatArray
-) -> FloatArray:
+def line_equivalent_widths(age: FloatArray, z: FloatArray, strength: FloatArray, excitation: FloatArray) -> FloatArray:
     """Return rest-frame equivalent widths of the emission lines.
 
     Parameters

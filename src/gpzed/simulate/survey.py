@@ -207,9 +207,7 @@ def _check_arguments(n: int, missing_fraction: float, detection_snr: float) -> N
     if n < 1:
         raise ValueError(f"`n` is {n}; expected at least 1 galaxy to simulate.")
     if not 0.0 <= missing_fraction < 1.0:
-        raise ValueError(
-            f"`missing_fraction` is {missing_fraction}; expected a probability, at least 0 and below 1."
-        )
+        raise ValueError(f"`missing_fraction` is {missing_fraction}; expected a probability, at least 0 and below 1.")
     if not 0.0 < detection_snr <= 20.0:
         raise ValueError(
             f"`detection_snr` is {detection_snr}; expected a signal-to-noise ratio above 0 and up to 20, "

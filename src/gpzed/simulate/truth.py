@@ -140,21 +140,13 @@ def true_pdf(
     return TruePdf(grid, density, effective)
 
 
-def _check_arguments(
-    survey: SimulatedSurvey, rows: AnyArray, grid: FloatArray, n_prior: int, selection: str
-) -> None:
+def _check_arguments(survey: SimulatedSurvey, rows: AnyArray, grid: FloatArray, n_prior: int, selection: str) -> None:
     if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
-        raise ValueError(
-            f"`indices` has shape {rows.shape} and type {rows.dtype}; expected a list of row numbers."
-        )
+        raise ValueError(f"`indices` has shape {rows.shape} and type {rows.dtype}; expected a list of row numbers.")
     if rows.size and not (rows.min() >= 0 and rows.max() < len(survey)):
-        raise ValueError(
-            f"`indices` runs from {rows.min()} to {rows.max()}; expected 0 to {len(survey) - 1}."
-        )
+        raise ValueError(f"`indices` runs from {rows.min()} to {rows.max()}; expected 0 to {len(survey) - 1}.")
     if grid.ndim != 1 or grid.size < 2 or not np.all(np.diff(grid) > 0):
-        raise ValueError(
-            "`z_grid` must hold at least 2 ascending redshifts; try numpy.linspace(0, z_max, 401)."
-        )
+        raise ValueError("`z_grid` must hold at least 2 ascending redshifts; try numpy.linspace(0, z_max, 401).")
     if n_prior < 1000:
         raise ValueError(f"`n_prior` is {n_prior}; expected at least 1000 prior galaxies, better 200000.")
     if selection not in ("photometric", "spectroscopic"):
@@ -172,9 +164,7 @@ def _faintest_truth(survey: SimulatedSurvey, rows: AnyArray) -> FloatArray:
     return np.minimum(mag + 1e-3, limit)
 
 
-def _draw_prior(
-    n: int, instrument: Instrument, mag_limit: float, selection: str, rng: np.random.Generator
-) -> _Prior:
+def _draw_prior(n: int, instrument: Instrument, mag_limit: float, selection: str, rng: np.random.Generator) -> _Prior:
     parts: list[Galaxies] = []
     mags: list[FloatArray] = []
     limit = min(mag_limit, instrument.limit + instrument.margin)
