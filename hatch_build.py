@@ -29,9 +29,7 @@ class KernelBuildHook(BuildHookInterface):
         source = Path(self.root, "src", "gpzed", "core", "_kernels.c")
         target = source.with_name("_kernels.so")
         try:
-            subprocess.run(
-                [compiler, *FLAGS, "-o", str(target), str(source)], check=True, capture_output=True
-            )
+            subprocess.run([compiler, *FLAGS, "-o", str(target), str(source)], check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError) as error:
             self.app.display_warning(f"gpzed's C kernels were not compiled, NumPy is used instead: {error}")
             return
