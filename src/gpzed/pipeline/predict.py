@@ -207,8 +207,9 @@ def _plan(
     trained = load_pipeline(model)
     options = options or trained.config.predict
     info = catalog_info(catalogue, format=schema_config.format, hdf5_group=schema_config.hdf5_group)
-    schema = matching_schema(info.names, trained.schema, schema_config)
-    if trained.transformer.config.extinction and not schema.ebv:
+    needs_ebv = bool(trained.transformer.config.extinction)
+    schema = matching_schema(info.names, trained.schema, schema_config, needs_ebv)
+    if needs_ebv and not schema.ebv:
         raise ConfigError(f"the model corrects for extinction but '{info.path}' has no E(B-V) column that is known")
     if output.exists() and Path(catalogue).exists() and output.samefile(catalogue):
         raise ConfigError(f"'{output}' is the catalogue itself; write the predictions to another file")
@@ -314,10 +315,10 @@ class _Run:
             with WriteBehind(write) as behind:
                 for item in self._computed(read_ahead(chunks)):
                     behind.put(item)
-        if self.n_rows != job.info.n_rows:
-            raise CatalogError(
-                f"'{job.info.path}' gave {self.n_rows} rows but has {job.info.n_rows}; it changed meanwhile"
-            )
+            if self.n_rows != job.info.n_rows:  # before the writer gives the file its name
+                raise CatalogError(
+                    f"'{job.info.path}' gave {self.n_rows} rows but has {job.info.n_rows}; it changed meanwhile"
+                )
 
     def _computed(self, chunks: Iterator[Catalog]) -> Iterator[tuple[int, Catalog, AnyArray, bool]]:
         for index, table in enumerate(chunks):

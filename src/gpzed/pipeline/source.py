@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 from collections.abc import Iterable
@@ -20,13 +21,18 @@ from gpzed.catalog import (
     Sentinels,
     catalog_info,
     extract_photometry,
+    format_of,
     guess_schema,
 )
+from gpzed.catalog.conventions import EBV_NAMES
+from gpzed.catalog.schema import find_column
 from gpzed.config import SchemaConfig
-from gpzed.errors import SchemaError
+from gpzed.errors import CatalogError, SchemaError
 from gpzed.features import FeatureTransformer
 
-_GUESS_OPTIONS = ("convention", "mag", "flux", "err", "flag", "zero_point", "redshift", "weight", "id", "ebv")
+_ROLES = ("redshift", "weight", "id", "ebv")
+_GUESS_OPTIONS = ("convention", "mag", "flux", "err", "flag", "zero_point", *_ROLES)
+_PHOTOMETRY_OPTIONS = ("bands", "convention", "mag", "flux", "err", "flag", "zero_point")
 
 
 def open_info(path: str | os.PathLike[str], schema: SchemaConfig) -> CatalogInfo:
@@ -40,7 +46,9 @@ def resolve_schema(names: Iterable[str], config: SchemaConfig) -> PhotometrySche
     return guess_schema(names, config.bands, **options)
 
 
-def matching_schema(names: Iterable[str], trained: PhotometrySchema, config: SchemaConfig) -> PhotometrySchema:
+def matching_schema(
+    names: Iterable[str], trained: PhotometrySchema, config: SchemaConfig, needs_ebv: bool = False
+) -> PhotometrySchema:
     """Return the schema of a catalogue to predict for: that of training where it fits, else a guess of the same bands.
 
     Parameters
@@ -50,15 +58,16 @@ def matching_schema(names: Iterable[str], trained: PhotometrySchema, config: Sch
     trained : PhotometrySchema
         Of the training catalogue.
     config : SchemaConfig
-        What the user says; wins where anything is said.
+        What the user says. Columns of redshift, weight, identifier and E(B-V) replace those of training one by one;
+        anything said of the photometry has all of it looked for anew.
+    needs_ebv : bool
+        Whether the inputs are corrected for extinction.
     """
     columns = list(names)
-    said = any(getattr(config, name) is not None for name in (*_GUESS_OPTIONS, "bands"))
-    if not said and all(name in columns for name in trained.photometry_columns):
-        keep = trained.to_dict()
-        for role in ("redshift", "redshift_err", "weight", "id"):
-            keep[role] = keep[role] if keep[role] in columns else None
-        return PhotometrySchema.from_dict(keep)
+    said = any(getattr(config, name) is not None for name in _PHOTOMETRY_OPTIONS)
+    missing = [name for name in trained.photometry_columns if name not in columns and name != trained.ebv]
+    if not said and not missing:
+        return _with_roles(columns, trained, config, needs_ebv)
     bands = config.bands or trained.bands
     if tuple(bands) != trained.bands:
         raise SchemaError(
@@ -68,13 +77,66 @@ def matching_schema(names: Iterable[str], trained: PhotometrySchema, config: Sch
     try:
         return guess_schema(columns, bands, **options)
     except SchemaError as error:
-        if said:
+        if said or any(getattr(config, role) for role in _ROLES):
             raise
-        missing = [name for name in trained.photometry_columns if name not in columns]
         raise SchemaError(
             f"the catalogue lacks {len(missing)} column(s) that the model was trained on, {missing[0]!r} first, and no "
             f"other columns fit its bands {', '.join(trained.bands)}: {error}"
         ) from None
+
+
+def _with_roles(
+    columns: list[str], trained: PhotometrySchema, config: SchemaConfig, needs_ebv: bool
+) -> PhotometrySchema:
+    """Return the schema of training with the other columns that are given, and without those that are not there."""
+    stored = trained.to_dict()
+    for role in (*_ROLES, "redshift_err"):
+        given = getattr(config, role, None)
+        if given is not None:
+            stored[role] = find_column(given, columns, role) if given else None
+        elif stored[role] not in columns:
+            stored[role] = None
+    if config.redshift is not None and stored["redshift"] != trained.redshift:
+        stored["redshift_err"] = None  # it belongs to the other redshift
+    if needs_ebv and stored["ebv"] is None and config.ebv is None:
+        stored["ebv"] = next((name for known in EBV_NAMES for name in columns if name.lower() == known), None)
+    return PhotometrySchema.from_dict(stored)
+
+
+def target_access(path: str | os.PathLike[str], config: SchemaConfig) -> dict[str, Any]:
+    """Return `format` and `hdf5_group` to open a second catalogue with: the first one's, as far as they apply to it."""
+    try:
+        format, kind = None, format_of(path)
+    except CatalogError:
+        format, kind = config.format, format_of(path, config.format)
+    return {"format": format, "hdf5_group": config.hdf5_group if kind == "hdf5" else None}
+
+
+def target_schema(
+    names: Iterable[str], trained: PhotometrySchema, config: SchemaConfig, needs_ebv: bool
+) -> PhotometrySchema:
+    """Return the schema of a target catalogue: that of training where it fits, else by what was said for training.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Columns of the target catalogue.
+    trained : PhotometrySchema
+        Of the training catalogue.
+    config : SchemaConfig
+        What the user said of the training catalogue.
+    needs_ebv : bool
+        Whether the inputs are corrected for extinction.
+    """
+    columns = list(names)
+    ebv = config.ebv if config.ebv in columns else None
+    if all(name in columns for name in trained.photometry_columns if name != trained.ebv):
+        return _with_roles(columns, trained, SchemaConfig(ebv=ebv), needs_ebv)
+    said = dataclasses.replace(config, bands=trained.bands, redshift="", weight="", id="", ebv=ebv)
+    try:
+        return resolve_schema(columns, said)
+    except SchemaError as error:
+        raise SchemaError(f"target catalogue: {error}") from None
 
 
 @dataclass(frozen=True)
