@@ -8,7 +8,7 @@ import pytest
 
 from gpzed.catalog import Catalog, catalog_info, read_catalog
 from gpzed.config import PredictConfig, SchemaConfig
-from gpzed.errors import CatalogError, ConfigError, ModelFormatError, SchemaError
+from gpzed.errors import CatalogError, ConfigError, ConvergenceWarning, ModelFormatError, SchemaError
 from gpzed.features import Flag
 from gpzed.model.persistence import read_model, write_model
 from gpzed.pipeline import (
@@ -24,6 +24,7 @@ from gpzed.pipeline import (
 from pipeline.galaxy_files import galaxies, quick_config, with_sentinels, write
 
 predict_module = import_module("gpzed.pipeline.predict")  # the package has a function of the same name
+train_module = import_module("gpzed.pipeline.train")
 
 
 @pytest.fixture(scope="module")
@@ -327,3 +328,108 @@ def test_an_empty_catalogue_gives_an_empty_one(folder: Path) -> None:
     report = predict(folder / "model.gpzed", folder / "empty.parquet", folder / "empty_out.parquet")
     assert report.n_rows == 0
     assert "z_phot" in catalog_info(folder / "empty_out.parquet").names
+
+
+def two_photometries(n: int, seed: int = 0) -> Catalog:
+    """Return galaxies with SDSS model magnitudes besides, one magnitude off."""
+    table = galaxies(n, seed)
+    other = {f"modelMag_{b}": table[f"mag_{b}"] + 1.0 for b in "ugr"}
+    return table.with_columns({**other, **{f"modelMagErr_{b}": table[f"mag_err_{b}"] for b in "ugr"}})
+
+
+def test_naming_the_redshift_keeps_the_photometry_of_training(folder: Path) -> None:
+    table = two_photometries(60).with_columns({"zz": np.linspace(0.1, 0.9, 60), "ebv": np.full(60, 0.1)})
+    write(table, folder / "two.parquet")
+    config = quick_config(schema={"convention": "sdss_model"})
+    train(folder / "two.parquet", folder / "two.gpzed", config)
+    assert load_pipeline(folder / "two.gpzed").schema.ebv == "ebv"
+    write(table.select([name for name in table.names if name != "ebv"]), folder / "no_ebv.parquet")
+    paths = (folder / "two.gpzed", folder / "no_ebv.parquet", folder / "two_out.parquet")
+    used = predict(*paths, schema=SchemaConfig(redshift="zz")).schema
+    assert used.mag["u"] == "modelMag_u"
+    assert (used.redshift, used.ebv, used.id) == ("zz", None, "id")
+    assert predict(*paths, schema=SchemaConfig(convention="gpzed")).schema.mag["u"] == "mag_u"
+    with pytest.raises(SchemaError, match="redshift: there is no column 'zzz'"):
+        predict(*paths, schema=SchemaConfig(redshift="zzz"))
+
+
+def test_the_target_catalogue_is_read_like_the_training_catalogue(folder: Path) -> None:
+    write(two_photometries(300), folder / "both.parquet")
+    target = write(two_photometries(200, seed=3), folder / "target.csv")
+    target.rename(folder / "target.dat")
+    (folder / "both.csv").unlink(missing_ok=True)
+    plain = write(two_photometries(300), folder / "both.csv").rename(folder / "both.dat")
+    schema = {"format": "csv", "bands": ["u", "g", "r"], "mag": "modelMag_{band}", "err": "modelMagErr_{band}"}
+    config = quick_config(schema=schema, weights={"method": "target", "target": str(folder / "target.dat")})
+    assert plan_training(plain, config).schema.mag["u"] == "modelMag_u"
+    other = config.override("weights", target=str(folder / "survey.parquet"))
+    with pytest.raises(SchemaError, match="target catalogue: band 'u': there is no column 'modelMag_u'"):
+        plan_training(plain, other)
+    other = config.override("weights", target=str(folder / "both.parquet"))
+    assert plan_training(plain, other).counts["train"] == 300
+
+
+def test_a_catalogue_that_gives_fewer_rows_than_it_said_is_not_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = predict_module.iter_catalog
+
+    def shrink(*args: object, **options: object) -> object:
+        for chunk in original(*args, **options):
+            yield chunk.slice(0, len(chunk) - 1)
+
+    monkeypatch.setattr(predict_module, "iter_catalog", shrink)
+    with pytest.raises(CatalogError, match="gave 299 rows but has 300"):
+        predict(folder / "model.gpzed", folder / "survey.parquet", folder / "fewer.parquet")
+    assert not (folder / "fewer.parquet").exists()
+
+
+def test_validation_rows_get_cost_weights_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = {}
+    original = train_module.GPzRegressor.fit
+
+    def spy(
+        self: object, X: object, y: object, weight: object = None, *, validation_data: tuple[object, ...]
+    ) -> object:
+        seen["validation"] = validation_data
+        return original(self, X, y, weight, validation_data=validation_data)
+
+    monkeypatch.setattr(train_module.GPzRegressor, "fit", spy)
+    config = quick_config(weights={"method": "redshift"}, split={"validation": 0.25})
+    train(folder / "train.parquet", folder / "v.gpzed", config)
+    _, z, weight = seen["validation"]
+    expected = (1.0 + z) ** -2.0
+    np.testing.assert_allclose(weight, expected / expected.mean())
+
+
+@pytest.mark.parametrize("n_members", [1, 2])
+def test_the_checkpoint_outlives_training_until_the_model_is_written(
+    n_members: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = quick_config().override("model", n_members=n_members, checkpoint_every=1)
+    output = folder / f"full_{n_members}.gpzed"
+    with monkeypatch.context() as patch:
+
+        def full(self: object, path: Path) -> None:
+            raise CatalogError("the disk is full")
+
+        patch.setattr(train_module.TrainedPipeline, "save", full)
+        with pytest.raises(CatalogError, match="disk is full"):
+            train(folder / "train.parquet", output, config)
+    assert len(list(folder.glob(f"{output.name}.checkpoint*"))) == n_members
+    train(folder / "train.parquet", output, config, resume=True)
+    assert output.exists()
+    assert not list(folder.glob(f"{output.name}.checkpoint*"))
+
+
+def test_a_committee_that_is_stopped_names_its_files(folder: Path) -> None:
+    config = quick_config().override("model", n_members=2, patience=1000, tol=0.0, max_iter=50)
+    output = folder / "stop.gpzed"
+    with pytest.raises(TrainingInterruptedError, match=r"kept in '.*stop\.gpzed\.checkpoint\.[01]'") as caught:
+        train(folder / "train.parquet", output, config, should_stop=lambda: True)
+    files = list(folder.glob("stop.gpzed.checkpoint*"))
+    assert files
+    assert all(f"'{file}'" in str(caught.value) for file in files)
+    with pytest.warns(ConvergenceWarning):
+        train(folder / "train.parquet", output, config, resume=True)
+    assert not list(folder.glob("stop.gpzed.checkpoint*"))

@@ -18,6 +18,7 @@ from gpzed.catalog import (
     CatalogInfo,
     PhotometrySchema,
     SentinelReport,
+    catalog_info,
     extract_photometry,
     iter_catalog,
     read_catalog,
@@ -50,6 +51,8 @@ from gpzed.pipeline.source import (
     needed_columns,
     open_info,
     resolve_schema,
+    target_access,
+    target_schema,
     valid_redshifts,
 )
 
@@ -181,7 +184,7 @@ def train(
         Model file to write.
     config : RunConfig, optional
     checkpoint : path, optional
-        Where to keep the state of training; ``OUTPUT.checkpoint`` by default. Removed when training is complete.
+        Where to keep the state of training; ``OUTPUT.checkpoint`` by default. Removed when the model file is written.
     resume : bool
         Go on from the checkpoint of an interrupted run, if there is one.
     reporter : Reporter, optional
@@ -206,7 +209,9 @@ def train(
     rows = _prepare(catalogue, config, reporter)
     if on_plan is not None:
         on_plan(rows.plan)
+    provenance = _provenance(rows.plan)  # the catalogue as it is now, not as it may be when training ends
     model = _fit(rows, config, state, reporter, should_stop)
+    model.keep_checkpoint = False  # no fact about the model
     trained = TrainedPipeline(
         model,
         rows.plan.schema,
@@ -214,16 +219,18 @@ def train(
         config,
         float(rows.z[rows.split.train].mean()),
         float(max(rows.z[rows.split.train].var(), 1e-12)),
-        _provenance(rows.plan),
+        provenance,
     )
     trained.save(target)
+    for path in _states(state, config.model.n_members):
+        path.unlink(missing_ok=True)
     return _report(trained, rows, target)
 
 
 def _check_output(target: Path, state: Path, resume: bool, n_members: int) -> None:
     if not target.parent.is_dir():
         raise ConfigError(f"folder '{target.parent}' does not exist; create it, or write the model elsewhere")
-    left = [p for p in (state, *(Path(f"{state}.{i}") for i in range(n_members))) if p.exists()]
+    left = [path for path in _states(state, n_members) if path.exists()]
     if left and not resume:
         raise ConfigError(
             f"'{left[0]}' is left from an interrupted run; add --resume to go on with it, or delete it to start afresh"
@@ -285,33 +292,40 @@ def _weights(
     split: Split,
     transformer: FeatureTransformer,
 ) -> FloatArray | None:
-    """Return cost weights of all rows, or None; those of training rows have mean 1."""
+    """Return cost weights of all rows, or None; those of training and of validation rows have mean 1 each."""
     options = config.weights
-    rows = split.train
-    weights = np.ones(len(z))
     if options.method == "none":
         return None
-    if options.method == "redshift":
-        weights[rows] = redshift_weights(z[rows])
-    elif options.method == "balanced":
-        weights[rows] = balanced_weights(z[rows], options.bin_width, options.max_weight)
-    elif options.method == "column":
-        weights[rows] = normalised(table.floats(str(schema.weight))[rows])
-    else:
-        wanted = _target_inputs(config, transformer)
-        weights[rows] = target_weights(X[rows], wanted, options.n_neighbours, options.max_weight)
+    weights = np.ones(len(z))
+    column = table.floats(str(schema.weight)) if options.method == "column" else None
+    wanted = _target_inputs(config, schema, transformer) if options.method == "target" else None
+    for rows in (split.train, split.validation):
+        if not len(rows):
+            continue
+        if options.method == "redshift":
+            weights[rows] = redshift_weights(z[rows])
+        elif options.method == "balanced":
+            weights[rows] = balanced_weights(z[rows], options.bin_width, options.max_weight)
+        elif column is not None:
+            weights[rows] = normalised(column[rows])
+        elif wanted is not None:
+            weights[rows] = target_weights(X[rows], wanted, options.n_neighbours, options.max_weight)
     return weights
 
 
-def _target_inputs(config: RunConfig, transformer: FeatureTransformer) -> FloatArray:
+def _target_inputs(config: RunConfig, trained: PhotometrySchema, transformer: FeatureTransformer) -> FloatArray:
     """Return inputs of at most `MAX_TARGET_ROWS` rows of the target catalogue, drawn at random."""
     path = config.weights.target
-    info = open_info(path, config.schema)
-    schema = resolve_schema(info.names, config.schema.__class__(bands=transformer.bands))
+    access = target_access(path, config.schema)
+    info = catalog_info(path, **access)
+    needs_ebv = bool(transformer.config.extinction)
+    schema = target_schema(info.names, trained, config.schema, needs_ebv)
+    if needs_ebv and not schema.ebv:
+        raise ConfigError(f"inputs are corrected for extinction but '{path}' has no E(B-V) column that is known")
     share = min(1.0, MAX_TARGET_ROWS / max(info.n_rows, 1))
     rng = np.random.default_rng(config.seed)
     parts = []
-    for chunk in iter_catalog(path, columns=needed_columns(schema)):
+    for chunk in iter_catalog(path, columns=needed_columns(schema), **access):
         picked = chunk if share == 1.0 else chunk.take(rng.random(len(chunk)) < share)
         inputs = make_inputs(picked, schema, config.sentinels, transformer)
         parts.append(inputs.X[(inputs.flags & np.uint32(Flag.NO_MEASUREMENT)) == 0])
@@ -323,24 +337,42 @@ def _fit(
 ) -> GPzRegressor:
     options = asdict(config.model)
     total = options["max_iter"] * options["n_members"]
+    asked: set[int] = set()  # members that were asked to stop
     with reporter.task("training", total, "steps") as task:
 
         def on_step(step: StepInfo) -> None:
             task.advance(1, f"member {step.member + 1}, step {step.iteration}, best score {step.best_score:.4f}")
             if should_stop is None or not should_stop():
                 return
-            if model.checkpoint_every == 1:
-                raise TrainingInterruptedError(f"training was stopped; '{state}' holds its state")
-            model.checkpoint_every = 1  # the next step writes a checkpoint before it comes here
+            if step.member in asked:
+                raise TrainingInterruptedError
+            asked.add(step.member)
+            model.checkpoint_every = 1  # the next step of this member writes a checkpoint before it comes here
 
-        model = GPzRegressor(**options, checkpoint=state, callback=on_step, random_state=config.seed)
-        part = rows.split.train
-        weights = None if rows.weights is None else rows.weights[part]
-        held = rows.split.validation
-        validation = (rows.X[held], rows.z[held]) if len(held) else None
-        model.fit(rows.X[part], rows.z[part], weights, validation_data=validation)
+        model = GPzRegressor(
+            **options, checkpoint=state, keep_checkpoint=True, callback=on_step, random_state=config.seed
+        )
+        part, held = rows.split.train, rows.split.validation
+        weights = np.ones(len(rows.z)) if rows.weights is None else rows.weights
+        validation = (rows.X[held], rows.z[held], weights[held]) if len(held) else None
+        try:
+            model.fit(
+                rows.X[part],
+                rows.z[part],
+                None if rows.weights is None else weights[part],
+                validation_data=validation,
+            )
+        except TrainingInterruptedError:
+            left = [f"'{path}'" for path in _states(state, config.model.n_members) if path.exists()]
+            what = f"its state is kept in {', '.join(left)}" if left else "there was no state to keep yet"
+            raise TrainingInterruptedError(f"training was stopped; {what}") from None
     model.checkpoint_every = options["checkpoint_every"]
     return model
+
+
+def _states(state: Path, n_members: int) -> list[Path]:
+    """Return the files that may hold the state of training: one, or one for each member."""
+    return [state, *(Path(f"{state}.{index}") for index in range(n_members))]
 
 
 def _provenance(plan: TrainingPlan) -> dict[str, Any]:
