@@ -259,3 +259,16 @@ def test_progress_of_a_new_run_is_its_start():
     progress = Progress(START)
     np.testing.assert_array_equal(progress.best_theta, START)
     assert progress.best_score == -np.inf
+
+
+def test_a_record_of_another_run_is_refused():
+    progress = Progress(np.array([1.0, 2.0]), values=[5.0], gradients=[np.array([2.0, 4.0])], norms=[17.0])
+    with pytest.raises(NumericalError, match="does not repeat itself"):
+        minimize(lambda theta: (float(theta @ theta), 2.0 * theta), progress)
+
+
+def test_nothing_is_kept_without_need():
+    progress = Progress(np.array([1.0, 2.0]), record=False)
+    report = minimize(lambda theta: (float(theta @ theta), 2.0 * theta), progress)
+    assert not progress.values
+    np.testing.assert_allclose(report.theta, 0.0, atol=1e-6)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gpzed import GPzRegressor
-from gpzed.errors import CheckpointError
+from gpzed.errors import CheckpointError, ConvergenceWarning
 from gpzed.model import training
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
@@ -242,3 +242,17 @@ def test_an_interrupt_ends_a_committee_soon(wave):
     with pytest.raises(KeyboardInterrupt):
         model.fit(*wave)
     assert steps.count(1) < 100
+
+
+def test_the_checkpoint_stays_if_asked(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 2))
+    path = tmp_path / "state"
+    model = GPzRegressor(
+        4, max_iter=5, checkpoint=path, checkpoint_every=1, keep_checkpoint=True, random_state=0, callback=None
+    )
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model.fit(X, X[:, 0])
+    assert path.exists()
+    model.remove_checkpoints()
+    assert not path.exists()

@@ -354,7 +354,7 @@ def test_later_stages_do_not_lose_what_earlier_ones_reached(small_stages, seed):
 @pytest.mark.parametrize("limit", [3, 10, 30, 60])
 def test_budgets_hold_over_stages(funnel, small_stages, limit):
     X, y, _ = funnel
-    assert len(quick(max_iter=limit).fit(X, y).report_.history) <= limit + 2  # one step per stage at least
+    assert len(quick(max_iter=limit).fit(X, y).report_.history) <= limit
     assert quick(max_evaluations=limit).fit(X, y).report_.n_evaluations <= limit
 
 
@@ -384,3 +384,15 @@ def test_auto_is_stored(wave):
     model = quick(n_basis="auto").fit(*wave)
     assert model.n_basis == "auto"
     assert model.n_basis_ == model.members_[0].layout.m >= 1
+
+
+def test_without_validation_there_are_no_early_stages(funnel, small_stages):
+    X, y = funnel
+    assert len(quick(validation_fraction=0.0, max_iter=10).fit(X, y).report_.n_rows) == 1
+
+
+def test_seconds_count_from_the_very_beginning(funnel):
+    X, y = funnel
+    model = quick(max_iter=3).fit(X, y)
+    assert model.report_.history[0].seconds > 0.0
+    assert model.report_.seconds == model.report_.history[-1].seconds

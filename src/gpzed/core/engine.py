@@ -201,6 +201,21 @@ class Team:
         return self._pool.submit(task, *arguments)
 
 
+def group(blocks: list[Block], width: int) -> list[list[Block]]:
+    """Neighbouring blocks whose sums are added at once: a division that depends on the data alone."""
+    n_groups = int(np.clip(GROUP_BYTES // (16 * width**2), 8, MAX_GROUPS))
+    bounds = np.linspace(0, len(blocks), min(n_groups, len(blocks)) + 1).astype(int)
+    return [blocks[i:j] for i, j in pairwise(bounds)]
+
+
+def _sum_blocks(blocks: list[Block], team: Team, kernel: Kernel, arguments: tuple[Any, ...]) -> Sums:
+    total: Sums | None = None
+    for block in blocks:
+        total = add(total, kernel(block, Scratch(team.buffers(), block.kept), *arguments))
+    assert total is not None
+    return total
+
+
 class ThreadEngine:
     """Rows in memory, blocks spread over threads.
 
@@ -238,22 +253,12 @@ class ThreadEngine:
             stops = (width + 1) * np.cumsum([len(block.y) for block in self._blocks])
             for block, piece in zip(self._blocks, np.split(memory, stops[:-1]), strict=True):
                 block.kept = piece
-        n_groups = int(np.clip(GROUP_BYTES // (16 * width**2), 8, MAX_GROUPS))
-        bounds = np.linspace(0, len(self._blocks), min(n_groups, len(self._blocks)) + 1).astype(int)
-        self._groups = [self._blocks[i:j] for i, j in pairwise(bounds)]
+        self._groups = group(self._blocks, width)
 
     def sum(self, kernel: Kernel, *arguments: Any) -> Sums:
         """Add up ``kernel(block, scratch, *arguments)`` over all blocks."""
-
-        def add_group(blocks: list[Block]) -> Sums:
-            total: Sums | None = None
-            for block in blocks:
-                total = add(total, kernel(block, Scratch(self._team.buffers(), block.kept), *arguments))
-            assert total is not None
-            return total
-
         total: Sums | None = None
-        for part in self._team.map(add_group, self._groups):
+        for part in self._team.map(lambda blocks: _sum_blocks(blocks, self._team, kernel, arguments), self._groups):
             total = add(total, part)
         assert total is not None
         return total
@@ -294,8 +299,8 @@ class StreamEngine:
         """Add up ``kernel(block, scratch, *arguments)`` over all blocks of all chunks."""
         total: Sums | None = None
         for rows in self._chunks():
-            blocks = cut(rows, block_rows(self._width))
-            for part in self._team.map(lambda block: kernel(block, Scratch(self._team.buffers()), *arguments), blocks):
+            groups = group(cut(rows, block_rows(self._width)), self._width)
+            for part in self._team.map(lambda blocks: _sum_blocks(blocks, self._team, kernel, arguments), groups):
                 total = add(total, part)
         assert total is not None
         return total

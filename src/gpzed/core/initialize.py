@@ -68,6 +68,7 @@ def initialize(
     rng: np.random.Generator,
     *,
     method: InitMethod = "kmeans",
+    n_threads: int | None = None,
 ) -> Parameters:
     """Parameters to start the optimiser from.
 
@@ -81,6 +82,8 @@ def initialize(
     rng : numpy.random.Generator
     method : {"kmeans", "data", "random"}
         See `start_centres`.
+    n_threads : int or None
+        All cores if None.
     """
     if len(X) > MAX_ROWS:
         rows = rng.choice(len(X), MAX_ROWS, replace=False)
@@ -98,8 +101,8 @@ def initialize(
         log_alpha=np.zeros(n_alpha),  # weights of the order of the target's scatter
         log_eta=np.zeros(layout.m),
     )
-    engine = ThreadEngine(X, y, width=layout.n_weights)
+    engine = ThreadEngine(X, y, width=layout.n_weights, n_threads=n_threads)
     state, posterior, _ = fit_posterior(engine, start, layout)
-    residual = predict(X, state, posterior, Team()).mean - y
+    residual = predict(X, state, posterior, Team(n_threads)).mean - y
     noise = max(float(np.mean(residual**2)), 1e-8)
     return Parameters(start.P, start.Gamma, start.u, -np.log(noise), start.log_alpha, start.log_eta)

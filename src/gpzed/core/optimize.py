@@ -69,24 +69,31 @@ class Progress:
     ----------
     theta_start : ndarray of shape (p,)
         Where the run started.
-    values, gradients : list
-        Every evaluation, in order.
+    values, gradients, norms : list
+        Every evaluation, in order: value, gradient, and theta' theta to know the point by.
     history : list of Iteration
     best_theta : ndarray of shape (p,)
     best_score : float
     best_iteration : int
     n_rejected : int
         Steps at which the model broke down numerically; the line search shortened them.
+    seconds_before : float
+        Time spent before this run began, which counts towards the limit.
+    record : bool
+        Whether evaluations are kept, so that the run can be continued after an interruption.
     """
 
     theta_start: FloatArray
     values: list[float] = field(default_factory=list)
     gradients: list[FloatArray] = field(default_factory=list)
+    norms: list[float] = field(default_factory=list)
     history: list[Iteration] = field(default_factory=list)
     best_theta: FloatArray = field(default_factory=lambda: np.empty(0))
     best_score: float = -np.inf
     best_iteration: int = 0
     n_rejected: int = 0
+    seconds_before: float = 0.0
+    record: bool = True
 
     def __post_init__(self) -> None:
         if self.best_theta.size == 0:
@@ -139,18 +146,28 @@ class _Recorder:
         self.progress = progress
         self.max_evaluations = max_evaluations
         self.n = 0
+        self.gradient = np.empty(0)
         self.anchor: tuple[FloatArray, float] | None = None
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         record = self.progress
-        if self.n == len(record.values):
+        if self.n < len(record.values):
+            value, gradient = record.values[self.n], record.gradients[self.n]
+            if record.norms and record.norms[self.n] != float(theta @ theta):
+                raise NumericalError(
+                    "a recorded run does not repeat itself: another version of SciPy, or another kind of processor, "
+                    "made it. Go on where it was made, or start afresh."
+                )
+        else:
             if self.max_evaluations is not None and self.n >= self.max_evaluations:
                 raise _Stop("max_evaluations")
             value, gradient = self._evaluate(theta)
-            record.values.append(value)
-            record.gradients.append(gradient)
-        value, gradient = record.values[self.n], record.gradients[self.n]
+            if record.record:
+                record.values.append(value)
+                record.gradients.append(gradient)
+                record.norms.append(float(theta @ theta))
         self.n += 1
+        self.gradient = gradient
         if self.anchor is None:
             self.anchor = (theta.copy(), value)
         return value, gradient
@@ -218,7 +235,7 @@ def minimize(
     budget = budget or Budget()
     recorder = _Recorder(objective, progress, budget.max_evaluations)
     replayed = len(progress.history)
-    started = clock() - (progress.history[-1].seconds if progress.history else 0.0)
+    started = clock() - (progress.history[-1].seconds if progress.history else progress.seconds_before)
     n_steps = 0
     if score is not None and not progress.history:
         start = score(progress.theta_start)
@@ -230,7 +247,7 @@ def minimize(
         recorder.anchor = (theta.copy(), value)
         n_steps += 1
         if n_steps > replayed:
-            gradient = progress.gradients[recorder.n - 1]
+            gradient = recorder.gradient
             seconds = clock() - started
             current = -value if score is None else score(theta)
             progress.history.append(

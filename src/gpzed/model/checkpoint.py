@@ -55,6 +55,7 @@ def save_checkpoint(path: str | Path, session: Session, run: str) -> None:
         "theta_start": progress.theta_start,
         "values": np.array(progress.values),
         "gradients": np.array(progress.gradients).reshape(len(progress.values), len(progress.theta_start)),
+        "norms": np.array(progress.norms),
         "history": _table(progress.history),
         "best_theta": progress.best_theta,
     }
@@ -96,6 +97,7 @@ def load_checkpoint(path: str | Path, run: str) -> Session | None:
         arrays["theta_start"],
         [float(value) for value in arrays["values"]],
         list(arrays["gradients"]),
+        [float(norm) for norm in arrays["norms"]],
         _history(arrays["history"]),
         arrays["best_theta"],
         -np.inf if best_score is None else best_score,

@@ -18,6 +18,8 @@ from gpzed.model.whitening import Moments, Whitening
 
 MIN_VALIDATION = 10
 """Fewer rows than this cannot choose an iterate: all are trained on, and the evidence alone decides."""
+MAX_STREAM_SUBSET = 100_000
+"""Rows of a stream that an early stage of training may hold in memory."""
 MAX_STREAM_VALIDATION = 50_000
 """Rows of a stream that are held out in memory at most: the score is then good to about 0.005."""
 
@@ -50,6 +52,10 @@ class TrainingData(Protocol):
 
     def identity(self) -> tuple[AnyArray, ...]:
         """Arrays that tell these data from others, for the checkpoint's fingerprint."""
+        ...
+
+    def stages(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """Rows of each stage of training, of those proposed: what can be held."""
         ...
 
     def moments(self) -> tuple[Moments, float, float]:
@@ -102,6 +108,10 @@ class ArrayData:
     def __init__(self, train: Rows, valid: Rows | None, *, valid_is_part: bool = True) -> None:
         self.train, self.valid, self.valid_is_part = train, valid, valid_is_part
         self.n, self.d = train[0].shape
+
+    def stages(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """See `TrainingData`."""
+        return sizes
 
     def identity(self) -> tuple[AnyArray, ...]:
         """See `TrainingData`."""
@@ -187,6 +197,10 @@ class StreamData:
     def _train_rows(self) -> Iterator[Rows]:
         for rows, is_held in self._marked():
             yield _take(rows, ~is_held) if self.is_split else rows
+
+    def stages(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """See `TrainingData`; subsets are held in memory, so only small ones."""
+        return (*(size for size in sizes[:-1] if size <= MAX_STREAM_SUBSET), sizes[-1])
 
     def identity(self) -> tuple[AnyArray, ...]:
         """See `TrainingData`."""

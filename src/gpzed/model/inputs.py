@@ -86,8 +86,15 @@ def drop_weightless(rows: Rows) -> Rows:
 class CheckedChunks:
     """Chunks of a user's source, checked and completed with weights."""
 
-    def __init__(self, source: Iterable[Any], d: int) -> None:
-        self.source, self.d = source, d
+    def __init__(self, source: Iterable[Any], d: int, names: list[str] | None = None) -> None:
+        self.source, self.d, self.names = source, d, names
+
+    def _check_names(self, index: int, names: list[str] | None) -> None:
+        if self.names is not None and names is not None and names != self.names:
+            raise ValueError(
+                f"chunk {index} of `source` has the columns {names}; expected {self.names}, in this order, as in the "
+                "first chunk."
+            )
 
     def __iter__(self) -> Iterator[Rows]:
         for index, chunk in enumerate(self.source):
@@ -98,6 +105,9 @@ class CheckedChunks:
             named = astropy_matrix(chunk[0])
             X = np.asarray(chunk[0] if named is None else named[1], dtype=np.float64)
             y = np.asarray(chunk[1], dtype=np.float64)
+            columns = getattr(chunk[0], "columns", None)
+            names = None if columns is None else [str(name) for name in columns]
+            self._check_names(index, names if named is None else named[0])
             if X.ndim != 2 or X.shape[1] != self.d or y.shape != (len(X),):
                 raise ValueError(
                     f"chunk {index} of `source` has X of shape {X.shape} and y of shape {y.shape}; expected "

@@ -18,7 +18,7 @@ from gpzed.core.engine import Rows, available_threads, single_threaded_blas
 from gpzed.core.initialize import InitMethod
 from gpzed.core.optimize import Budget
 from gpzed.core.parameters import MeanFunction
-from gpzed.errors import ConvergenceWarning
+from gpzed.errors import ConvergenceWarning, DataWarning
 from gpzed.model.checkpoint import fingerprint, load_checkpoint, save_checkpoint
 from gpzed.model.committee import HaltedError, run_in_parallel
 from gpzed.model.data import ArrayData, StreamData, TrainingData, merge_duplicates, split_rows
@@ -99,7 +99,9 @@ class GPzRegressor(RegressorMixin, FittedModel):  # type: ignore[misc]
         File to keep the state of training in (one per member, numbered, if there are several). If it exists, training
         goes on from it; it is removed when training is complete.
     checkpoint_every : int
-        Iterations between checkpoints.
+        Iterations between checkpoints; one is also written when another member of the committee fails.
+    keep_checkpoint : bool
+        Whether the checkpoint stays when training is complete, until the caller has saved the model.
     callback : callable or None
         Called with a `StepInfo` after every iteration; returning True ends training with the best model so far.
     n_threads : int or None
@@ -167,6 +169,7 @@ class GPzRegressor(RegressorMixin, FittedModel):  # type: ignore[misc]
         coarse_to_fine: bool = True,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = 20,
+        keep_checkpoint: bool = False,
         callback: Callable[[StepInfo], bool | None] | None = None,
         n_threads: int | None = None,
         random_state: int | np.random.Generator | None = None,
@@ -192,6 +195,7 @@ class GPzRegressor(RegressorMixin, FittedModel):  # type: ignore[misc]
         self.coarse_to_fine = coarse_to_fine
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
+        self.keep_checkpoint = keep_checkpoint
         self.callback = callback
         self.n_threads = n_threads
         self.random_state = random_state
@@ -271,13 +275,17 @@ class GPzRegressor(RegressorMixin, FittedModel):  # type: ignore[misc]
         if first is None:
             raise ValueError("`source` has no chunks; expected at least one (X, y) pair.")
         X = validate_table(self, first[0], ensure_min_samples=1)
-        chunks = CheckedChunks(source, X.shape[1])
+        names = getattr(self, "feature_names_in_", None)
+        chunks = CheckedChunks(source, X.shape[1], None if names is None else [str(name) for name in names])
         valid = None if validation_data is None else self._check_validation(validation_data)
 
         def member_data(rng: np.random.Generator) -> TrainingData:
             return StreamData(chunks, self.validation_fraction, valid, int(rng.integers(2**31)))
 
-        return self._fit(member_data, sum(len(y) for _, y, _ in chunks))
+        n = sum(len(y) for _, y, _ in chunks)
+        if n < 2:
+            raise ValueError(f"`source` has {n} rows with a positive weight; expected at least 2 to train on.")
+        return self._fit(member_data, n)
 
     def _check_validation(self, validation_data: Any) -> Rows:
         if len(validation_data) not in (2, 3):
@@ -296,6 +304,12 @@ class GPzRegressor(RegressorMixin, FittedModel):  # type: ignore[misc]
         n_basis = self.n_basis
         if n_basis == "auto":
             n_basis = choose_n_basis(n, d, get_structure(self.covariance))
+        elif n_basis > n:
+            warnings.warn(
+                f"`n_basis` is {n_basis}, but there are {n} rows to train on; {n} basis functions are used.",
+                DataWarning,
+                stacklevel=4,
+            )
         return TrainingOptions(
             n_basis=int(min(n_basis, n)),
             covariance=self.covariance,
@@ -334,18 +348,25 @@ class GPzRegressor(RegressorMixin, FittedModel):  # type: ignore[misc]
             session = None if path is None else load_checkpoint(path, run)
             on_step = self._make_on_step(index, path, run, halt)
             threads = max(1, n_threads // n_parallel)
-            return train_member(data, options, rng, n_threads=threads, session=session, on_step=on_step)
+            return train_member(
+                data, options, rng, n_threads=threads, session=session, on_step=on_step, record=path is not None
+            )
 
         with single_threaded_blas():
             self.members_ = run_in_parallel(train, self.n_members, n_parallel, halt)
-        for index in range(self.n_members):
-            path = self._checkpoint_path(index)
-            if path is not None and os.path.exists(path):
-                os.unlink(path)
+        if not self.keep_checkpoint:
+            self.remove_checkpoints()
         self.n_basis_ = options.n_basis
         self.n_iter_ = max(1, *(len(report.history) for report in self.reports_))
         self._warn_if_unfinished()
         return self
+
+    def remove_checkpoints(self) -> None:
+        """Delete the checkpoint files of this estimator, if there are any."""
+        for index in range(self.n_members):
+            path = self._checkpoint_path(index)
+            if path is not None and os.path.exists(path):
+                os.unlink(path)
 
     def _checkpoint_path(self, index: int) -> str | None:
         if self.checkpoint is None:
@@ -357,12 +378,12 @@ class GPzRegressor(RegressorMixin, FittedModel):  # type: ignore[misc]
         self, index: int, path: str | None, run: str, halt: threading.Event
     ) -> Callable[[Session], bool | None]:
         def on_step(session: Session) -> bool | None:
-            if halt.is_set():
-                raise HaltedError
             progress = session.progress
             step = progress.history[-1]
-            if path is not None and step.iteration % self.checkpoint_every == 0:
+            if path is not None and (halt.is_set() or step.iteration % self.checkpoint_every == 0):
                 save_checkpoint(path, session, run)
+            if halt.is_set():
+                raise HaltedError
             if self.callback is None:
                 return None
             info = StepInfo(
@@ -385,8 +406,8 @@ class GPzRegressor(RegressorMixin, FittedModel):  # type: ignore[misc]
             last = report.history[-1]
             warnings.warn(
                 f"training of {len(unfinished)} of {self.n_members} models stopped at `max_iter`={self.max_iter} with "
-                f"a largest gradient of {last.gradient_norm:.1e} while the score still improved; the best iterate was "
-                "kept. Raise `max_iter` for a better fit.",
+                f"a largest gradient of {last.gradient_norm:.1e}; the best iterate was kept. Raise `max_iter` for a "
+                "better fit.",
                 ConvergenceWarning,
                 stacklevel=4,
             )

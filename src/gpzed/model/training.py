@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -57,8 +58,9 @@ class TrainingReport:
     n_rows : tuple of int
         Training rows of each stage, the last one all of them.
     history : tuple of Iteration
-        Every accepted step: seconds since the start, objective (minus log evidence and log prior, per row), largest
-        element of its gradient, validation score (mean log-likelihood of the rows held out, target in its own units).
+        Every accepted step: seconds since training began (the search for starting values included), objective (minus
+        log evidence and log prior, per row), largest element of its gradient, validation score (mean log-likelihood of
+        the rows held out, target in its own units).
     stage : tuple of int
         The stage of every step.
     best_iteration : int
@@ -162,6 +164,7 @@ def train_member(
     n_threads: int | None = None,
     session: Session | None = None,
     on_step: Callable[[Session], bool | None] | None = None,
+    record: bool = True,
 ) -> Member:
     """Train one model.
 
@@ -176,7 +179,10 @@ def train_member(
         An interrupted run to be continued.
     on_step : callable or None
         Called after every step; returning True ends training with the best model so far.
+    record : bool
+        Whether to keep every evaluation, as checkpoints need.
     """
+    started = time.perf_counter()
     moments, y_mean, y_scale = data.moments()
     map_ = Standardisation(fit_whitening(moments, options.whitening), y_mean, y_scale)
     layout = Layout.of(
@@ -191,14 +197,19 @@ def train_member(
     valid = data.validation(map_, width, n_threads)
     if session is None:
         X, y, _ = map_.rows(data.sample(MAX_ROWS, rng))
-        session = Session(0, Progress(layout.pack(initialize(X, y, layout, rng, method=options.init))))
-    sizes = stage_sizes(data.n, options.coarse_to_fine)
+        session = Session(
+            0, Progress(layout.pack(initialize(X, y, layout, rng, method=options.init, n_threads=n_threads)))
+        )
+    sizes = data.stages(stage_sizes(data.n, options.coarse_to_fine and valid is not None))
     while True:
         is_last = session.stage == len(sizes) - 1
         engine = data.engine(map_, width, n_threads, None if is_last else sizes[session.stage])
         objective = _Objective(engine, layout, options)
+        session.progress.seconds_before = max(session.progress.seconds_before, time.perf_counter() - started)
+        session.progress.record = record
         result = _run_stage(objective, valid, session, np.log(y_scale), on_step, is_last)
-        if is_last or result.status in ("stopped", "max_time", "max_evaluations"):
+        done = sum(len(report.history) for report in session.finished) + len(result.history)
+        if is_last or result.status in ("stopped", "max_time", "max_evaluations") or done >= options.budget.max_iter:
             break
         session.finished.append(result)
         session.stage, session.progress = session.stage + 1, Progress(result.theta)
@@ -218,13 +229,11 @@ def _run_stage(
         return validate_posterior(valid, objective, theta)[0] - log_scale
 
     budget = objective.options.budget
-    seconds = sum(report.history[-1].seconds for report in session.finished if report.history)
     evaluations = sum(report.n_evaluations for report in session.finished)
-    iterations = sum(len(report.history) for report in session.finished)
+    remaining = budget.max_iter - sum(len(report.history) for report in session.finished)
     budget = replace(
         budget,
-        max_iter=max(budget.max_iter - iterations, 1),
-        max_time=None if budget.max_time is None else max(budget.max_time - seconds, 0.0),
+        max_iter=remaining if is_last else max(1, remaining // 2),
         max_evaluations=None if budget.max_evaluations is None else max(budget.max_evaluations - evaluations, 1),
         patience=budget.patience if is_last else max(5, budget.patience // 4),
         min_gain=budget.min_gain if is_last else 10 * budget.min_gain,
@@ -264,11 +273,9 @@ def _finish(
     reports = [*session.finished, result]
     history: list[Iteration] = []
     stage: list[int] = []
-    offset = 0.0
     for index, part in enumerate(reports):
-        history += [replace(entry, seconds=entry.seconds + offset) for entry in part.history]
+        history += part.history
         stage += [index] * len(part.history)
-        offset = history[-1].seconds if history else 0.0
     best = 0
     for index, part in enumerate(reports):
         if part.best_iteration:  # else the start of that stage, which an earlier one had found, stayed best
@@ -285,7 +292,7 @@ def _finish(
         noise_correction=correction,
         n_evaluations=sum(part.n_evaluations for part in reports),
         n_rejected=sum(part.n_rejected for part in reports),
-        seconds=offset,
+        seconds=history[-1].seconds if history else 0.0,
     )
     return Member(layout, parameters, posterior, map_, correction, report)
 
