@@ -387,12 +387,12 @@ def test_auto_is_stored(wave):
 
 
 def test_without_validation_there_are_no_early_stages(funnel, small_stages):
-    X, y = funnel
+    X, y = funnel[:2]
     assert len(quick(validation_fraction=0.0, max_iter=10).fit(X, y).report_.n_rows) == 1
 
 
 def test_seconds_count_from_the_very_beginning(funnel):
-    X, y = funnel
+    X, y = funnel[:2]
     model = quick(max_iter=3).fit(X, y)
     assert model.report_.history[0].seconds > 0.0
     assert model.report_.seconds == model.report_.history[-1].seconds
