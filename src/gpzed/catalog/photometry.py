@@ -46,6 +46,9 @@ class Sentinels:
     limit_range : tuple of float
         Some codes (BPZ and its kin) put the limiting magnitude into the error column of a non-detection. An
         error within this range beside a non-detection is taken as that limit.
+    no_redshift : tuple of float
+        Redshifts that mean: none is known (9.9999 is zCOSMOS's). Values of -1 and below (-9, -99, -9999), NaN and
+        masked values mean it always.
 
     Notes
     -----
@@ -62,6 +65,7 @@ class Sentinels:
     not_observed_below: float = -90.0
     failed_errors: tuple[float, ...] = (99.0, 999.0, 9999.0)
     limit_range: tuple[float, float] = (10.0, 40.0)
+    no_redshift: tuple[float, ...] = (9.99, 9.999, 9.9999, 99.0, 99.9, 99.99, 99.999, 999.0, 9999.0)
 
 
 @dataclass(frozen=True)

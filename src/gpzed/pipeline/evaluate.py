@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gpzed._types import FloatArray
-from gpzed.catalog import catalog_info, read_catalog
+from gpzed.catalog import CatalogInfo, Sentinels, catalog_info, read_catalog
 from gpzed.catalog.conventions import REDSHIFT_NAMES
 from gpzed.errors import CatalogError, SchemaError
 from gpzed.evaluation import evaluate as evaluate_prediction
-from gpzed.pipeline.source import valid_redshifts
+from gpzed.pipeline.source import Redshifts, valid_redshifts
 from gpzed.prediction import Prediction
 
 
@@ -31,6 +32,10 @@ class Evaluation:
         Column of the true redshift.
     metrics : dict of str to float
         By the names of `gpzed.evaluation.METRICS`.
+    redshift_range : tuple of float
+        Lowest and highest true redshift used.
+    no_redshift : dict of str to int
+        Rows without a true redshift, by what stands in its place.
     """
 
     path: str
@@ -38,10 +43,18 @@ class Evaluation:
     n_used: int
     redshift: str
     metrics: dict[str, float]
+    redshift_range: tuple[float, float]
+    no_redshift: dict[str, int]
 
     def to_dict(self) -> dict[str, Any]:
         """Return file and metrics in one flat dictionary of plain JSON types."""
-        about = {"file": self.path, "n_rows": self.n_rows, "redshift_column": self.redshift}
+        about = {
+            "file": self.path,
+            "n_rows": self.n_rows,
+            "redshift_column": self.redshift,
+            "redshift_range": list(self.redshift_range),
+            "no_redshift": self.no_redshift,
+        }
         return {**about, **self.metrics, "n": self.n_used}
 
 
@@ -99,6 +112,12 @@ def read_predictions(
     column : str
         Column of the true redshift.
     """
+    return _read(path, redshift, min_redshift, max_redshift, format)[:4]
+
+
+def _read(
+    path: str | os.PathLike[str], redshift: str | None, low: float | None, high: float | None, format: str | None
+) -> tuple[FloatArray, Prediction, int, str, Redshifts]:
     info = catalog_info(path, format=format)
     for name in ("z_phot", "z_std"):
         if name not in info.names:
@@ -106,7 +125,7 @@ def read_predictions(
                 f"'{info.path}' has no column {name!r}; expected a file written by `gpzed predict`, it has "
                 f"{', '.join(info.names[:30])}"
             )
-    column = _redshift_column(info.path, info.names, redshift)
+    column = _redshift_column(info.path, info.names, redshift or _recorded_redshift(info))
     n_components = sum(name.startswith("z_weight_") for name in info.names)
     extra = [f"{stem}_{k + 1}" for k in range(n_components) for stem in ("z_weight", "z_mean", "z_std")]
     has_parts = {"z_var_model", "z_var_noise"} <= set(info.names)
@@ -114,15 +133,23 @@ def read_predictions(
     table = read_catalog(path, columns=[*base, *extra], format=format)
     values = {name: table.floats(name) for name in (*base, *extra)}
     z = values[column]
-    keep = valid_redshifts(z, min_redshift, max_redshift)["keep"]
-    keep &= np.isfinite(values["z_phot"]) & (values["z_std"] > 0.0)
+    found = valid_redshifts(z, low, high, _sentinels(info.metadata))
+    keep = found.keep & np.isfinite(values["z_phot"]) & (values["z_std"] > 0.0)
     if not keep.any():
         raise CatalogError(
             f"'{info.path}': none of {len(table)} rows has both a redshift in {column!r} and a prediction; "
             "nothing to score"
         )
     rows = {name: column_values[keep] for name, column_values in values.items()}
-    return z[keep], _prediction(rows, n_components, has_parts), len(table), column
+    return z[keep], _prediction(rows, n_components, has_parts), len(table), column, found
+
+
+def _sentinels(metadata: Mapping[str, Any]) -> Sentinels:
+    """Return what the run that wrote the file took for no redshift, if it says so."""
+    config = metadata.get("gpzed_config")
+    section = config.get("sentinels") if isinstance(config, Mapping) else None
+    stored = section.get("no_redshift") if isinstance(section, Mapping) else None
+    return Sentinels() if stored is None else Sentinels(no_redshift=tuple(map(float, stored)))
 
 
 def _prediction(rows: dict[str, FloatArray], n_components: int, has_parts: bool) -> Prediction:
@@ -136,6 +163,15 @@ def _prediction(rows: dict[str, FloatArray], n_components: int, has_parts: bool)
     if has_parts:
         return Prediction.gaussian(rows["z_phot"], rows["z_var_model"], rows["z_var_noise"])
     return Prediction.gaussian(rows["z_phot"], 0.0, rows["z_std"] ** 2)
+
+
+def _recorded_redshift(info: CatalogInfo) -> str | None:
+    """Name of the redshift column that `gpzed predict` wrote into the metadata, if the file has it."""
+    schema = info.metadata.get("gpzed_schema")
+    if isinstance(schema, str):
+        schema = json.loads(schema)
+    column = schema.get("redshift") if isinstance(schema, dict) else None
+    return column if column in info.names else None
 
 
 def _redshift_column(path: str, names: Sequence[str], given: str | None) -> str:
@@ -162,8 +198,7 @@ def _evaluate_one(
     high: float | None,
     format: str | None,
 ) -> Evaluation:
-    z, prediction, n_rows, column = read_predictions(
-        path, redshift=redshift, min_redshift=low, max_redshift=high, format=format
-    )
+    z, prediction, n_rows, column, found = _read(path, redshift, low, high, format)
     metrics = {name: float(value) for name, value in evaluate_prediction(z, prediction).items() if name != "n"}
-    return Evaluation(os.fspath(path), n_rows, len(z), column, metrics)
+    used = (float(z.min()), float(z.max()))
+    return Evaluation(os.fspath(path), n_rows, len(z), column, metrics, used, found.causes)

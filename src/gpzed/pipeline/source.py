@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gpzed._types import FloatArray
+from gpzed._types import BoolArray, FloatArray
 from gpzed.catalog import (
     Catalog,
     CatalogInfo,
@@ -186,8 +186,40 @@ def file_identity(path: str | os.PathLike[str]) -> list[list[Any]]:
     return [[str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns] for p in files]
 
 
-def valid_redshifts(z: FloatArray, low: float | None, high: float | None) -> dict[str, Any]:
-    """Return which rows have a usable redshift (``keep``) and how many have not, by reason."""
-    missing = ~np.isfinite(z) | (z <= -1.0)  # -1, -9, -99, -9999: all in use for "no redshift"
+@dataclass(frozen=True)
+class Redshifts:
+    """Which rows have a usable redshift, and why the others have not.
+
+    Attributes
+    ----------
+    keep : ndarray of bool of shape (n,)
+    causes : dict of str to int
+        Rows without a redshift, by what stands in its place.
+    n_outside : int
+        Rows with a redshift out of the range asked for.
+    """
+
+    keep: BoolArray
+    causes: dict[str, int]
+    n_outside: int
+
+    @property
+    def n_missing(self) -> int:
+        """Rows without a redshift."""
+        return sum(self.causes.values())
+
+
+def valid_redshifts(z: FloatArray, low: float | None, high: float | None, sentinels: Sentinels) -> Redshifts:
+    """Tell redshifts from what stands for none, and from those at or below `low` and above `high`."""
+    rules = {"NaN or masked": np.isnan(z), "infinite": np.isinf(z), "<= -1": z <= -1.0}
+    for value in sentinels.no_redshift:
+        rules[f"= {value:g}"] = np.isclose(z, value, rtol=1e-6, atol=0.0)  # 9.9999 in single precision too
+    missing = np.zeros(len(z), dtype=bool)
+    causes = {}
+    for cause, found in rules.items():
+        new = found & ~missing
+        missing |= new
+        if new.any():
+            causes[cause] = int(new.sum())
     outside = ~missing & ~((z > (-np.inf if low is None else low)) & (z <= (np.inf if high is None else high)))
-    return {"keep": ~(missing | outside), "missing": int(missing.sum()), "outside": int(outside.sum())}
+    return Redshifts(~(missing | outside), causes, int(outside.sum()))

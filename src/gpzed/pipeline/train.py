@@ -77,6 +77,10 @@ class TrainingPlan:
         Inputs of the model.
     flags : dict of str to int
         Training rows by flag.
+    redshift_range : tuple of float
+        Lowest and highest redshift of the rows used.
+    no_redshift : dict of str to int
+        Rows without a redshift, by what stands in its place.
     """
 
     info: CatalogInfo
@@ -85,6 +89,8 @@ class TrainingPlan:
     sentinels: SentinelReport
     features: tuple[str, ...]
     flags: dict[str, int]
+    redshift_range: tuple[float, float]
+    no_redshift: dict[str, int]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON types."""
@@ -95,6 +101,8 @@ class TrainingPlan:
             "sentinels": self.sentinels.to_dict(),
             "features": list(self.features),
             "flags": self.flags,
+            "redshift_range": list(self.redshift_range),
+            "no_redshift": self.no_redshift,
         }
 
 
@@ -248,7 +256,7 @@ def _prepare(catalogue: str | os.PathLike[str], config: RunConfig, reporter: Rep
     columns = needed_columns(schema, schema.redshift, weight, config.split.column)
     reporter.say(f"reading {info.n_rows:,} rows, {len(columns)} columns of '{info.path}'")
     table = read_catalog(catalogue, columns=columns, format=config.schema.format, hdf5_group=config.schema.hdf5_group)
-    table, counts = _usable(table, schema, config)
+    table, counts, causes = _usable(table, schema, config)
     z = table.floats(str(schema.redshift))
     photometry = extract_photometry(table, schema, config.sentinels)
     split = _split(table, config)
@@ -262,19 +270,31 @@ def _prepare(catalogue: str | os.PathLike[str], config: RunConfig, reporter: Rep
     train_ebv = None if ebv is None else ebv[split.train]
     transformer = fit_transformer(photometry_rows(photometry, split.train), config.features, train_ebv)
     X, flags = transformer.transform(photometry, ebv)
-    plan = TrainingPlan(info, schema, counts, photometry.report, transformer.names, count_flags(flags[split.train]))
+    plan = TrainingPlan(
+        info,
+        schema,
+        counts,
+        photometry.report,
+        transformer.names,
+        count_flags(flags[split.train]),
+        (float(z.min()), float(z.max())),
+        causes,
+    )
     weights = _weights(table, schema, config, z, X, split, transformer)
     return _Rows(plan, z, X, flags, split, weights, transformer)
 
 
-def _usable(table: Catalog, schema: PhotometrySchema, config: RunConfig) -> tuple[Catalog, dict[str, int]]:
+def _usable(
+    table: Catalog, schema: PhotometrySchema, config: RunConfig
+) -> tuple[Catalog, dict[str, int], dict[str, int]]:
     """Return the rows with a redshift in range and at least one measured band, and how many were left out."""
-    found = valid_redshifts(table.floats(str(schema.redshift)), config.split.min_redshift, config.split.max_redshift)
-    counts = {"read": len(table), "no redshift": found["missing"], "redshift out of range": found["outside"]}
-    kept = table.take(found["keep"])
+    z, limits = table.floats(str(schema.redshift)), config.split
+    found = valid_redshifts(z, limits.min_redshift, limits.max_redshift, config.sentinels)
+    counts = {"read": len(table), "no redshift": found.n_missing, "redshift out of range": found.n_outside}
+    kept = table.take(found.keep)
     measured = extract_photometry(kept, schema, config.sentinels).measured.any(axis=1)
     counts["no band measured"] = int((~measured).sum())
-    return kept if measured.all() else kept.take(measured), counts
+    return kept if measured.all() else kept.take(measured), counts, found.causes
 
 
 def _split(table: Catalog, config: RunConfig) -> Split:

@@ -8,7 +8,7 @@ import click
 
 from gpzed.adapters.cli.console import Terminal
 from gpzed.adapters.cli.options import common
-from gpzed.adapters.cli.show import metrics_table
+from gpzed.adapters.cli.show import metrics_table, show_redshifts
 from gpzed.pipeline import evaluate
 
 
@@ -37,6 +37,7 @@ def command(files: tuple[str, ...], **given: Any) -> int:
         terminal.say(
             f"{result.path}: {result.n_used:,} of {result.n_rows:,} rows, true redshift in '{result.redshift}'"
         )
+        show_redshifts(terminal, result.redshift_range, result.no_redshift)
     if given["as_json"]:
         stored = [result.to_dict() for result in results]
         terminal.json(stored[0] if len(stored) == 1 else stored)

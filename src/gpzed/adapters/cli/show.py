@@ -54,6 +54,9 @@ def show_sentinels(terminal: Terminal, report: SentinelReport | None) -> None:
     """Tell how many values are no measurements, and why."""
     if report is None:
         return
+    if not report.n_rows:
+        terminal.say("the catalogue has no rows")
+        return
     if not report.n_missing:
         terminal.say(f"all {report.n_rows:,} rows have measurements in all bands")
         return
@@ -67,6 +70,13 @@ def show_flags(terminal: Terminal, flags: Mapping[str, int], what: str) -> None:
         terminal.say(f"  {what} flagged {name} ({int(Flag[name])}): {count:,}")
 
 
+def show_redshifts(terminal: Terminal, used: tuple[float, float], none: Mapping[str, int]) -> None:
+    """Tell which redshifts are used, and what stood in the place of the others."""
+    terminal.say(f"redshifts used: {used[0]:.4g} to {used[1]:.4g}")
+    for cause, count in none.items():
+        terminal.say(f"  no redshift ({cause}): {count:,}")
+
+
 def show_plan(terminal: Terminal, plan: TrainingPlan, config: RunConfig) -> None:
     """Tell what training will do."""
     show_schema(terminal, plan.schema)
@@ -76,6 +86,7 @@ def show_plan(terminal: Terminal, plan: TrainingPlan, config: RunConfig) -> None
     terminal.say(f"rows: {plan.counts['read']:,} read" + (f"; left out: {dropped}" if dropped else ""))
     parts = ", ".join(f"{plan.counts[part]:,} {part}" for part in ("train", "validation", "test") if plan.counts[part])
     terminal.say(f"      {parts}")
+    show_redshifts(terminal, plan.redshift_range, plan.no_redshift)
     show_flags(terminal, plan.flags, "training rows")
     terminal.say(f"inputs: {', '.join(plan.features)}")
     model = config.model
