@@ -101,6 +101,10 @@ class PredictConfig:
         bad = [level for level in self.quantiles if not 0.0 < level < 1.0]
         if bad:
             raise ConfigError(f"`quantiles` has {bad[0]:g}; expected levels above 0 and below 1, like 0.16")
+        columns = [f"{100.0 * level:.10g}" for level in self.quantiles]
+        twice = [level for level, name in zip(self.quantiles, columns, strict=True) if columns.count(name) > 1]
+        if twice:
+            raise ConfigError(f"`quantiles` has {twice[0]:g} twice; give every level once")
         if self.chunk_rows is not None and self.chunk_rows < 1:
             raise ConfigError(f"`chunk_rows` is {self.chunk_rows}; expected at least 1")
 

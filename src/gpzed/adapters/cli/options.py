@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -72,4 +73,7 @@ def load(path: str | None) -> RunConfig:
 def with_schema(config: RunConfig, given: dict[str, Any]) -> RunConfig:
     """Return the configuration with the schema options of the command line put in."""
     options = {name: given.get(name) for name in SCHEMA_NAMES}
+    for said, other in (("mag", "flux"), ("flux", "mag")):
+        if options[said] is not None and options[other] is None:  # wins over the other in the configuration
+            config = dataclasses.replace(config, schema=dataclasses.replace(config.schema, **{other: None}))
     return config.override("schema", bands=names_of(given.get("bands")), format=given.get("input_format"), **options)

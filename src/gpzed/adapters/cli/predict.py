@@ -41,6 +41,8 @@ def command(model: str, catalogue: str, output: str, **given: Any) -> int:
     Adds z_phot, z_std, z_var_model, z_var_noise and z_flags to the columns of FILE; rows keep their order. FILE may be
     of any size: it is read in chunks.
     """
+    if given["no_passthrough"] and given["columns"] is not None:
+        raise click.UsageError("--columns names columns to copy and --no-passthrough copies none; give one of the two")
     terminal = Terminal(given["quiet"])
     options = _options(model, given)
     schema = with_schema(load(given["config_path"]), given).schema

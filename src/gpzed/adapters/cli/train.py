@@ -30,7 +30,7 @@ from gpzed.pipeline import TrainingInterruptedError, plan_training, train
 @click.option("--max-iter", type=int, help="Limit on iterations, per member.")
 @click.option("--max-time", type=float, help="Limit on seconds, per member.")
 @click.option("--magnitudes", type=click.Choice(["pogson", "asinh"]), help="Kind of magnitudes as inputs.")
-@click.option("--colours", is_flag=True, default=None, help="Colours and one magnitude as inputs.")
+@click.option("--colours/--no-colours", default=None, help="Whether inputs are colours and one magnitude.")
 @click.option("--weights", help="Cost weights: none, redshift, balanced, column or target.")
 @click.option("--target", help="Catalogue that the training photometry is weighted to look like.")
 @click.option("--split-column", help="Column that says train, validation or test.")
@@ -97,14 +97,20 @@ def _config(given: dict[str, Any]) -> RunConfig:
         max_time=given["max_time"],
         n_threads=given["threads"],
     )
-    config = config.override("features", magnitudes=given["magnitudes"], colours=given["colours"] or None)
+    config = config.override("features", magnitudes=given["magnitudes"], colours=given["colours"])
     method = given["weights"] or ("target" if given["target"] else None)
-    config = config.override("weights", method=method, target=given["target"])
+    target = "" if given["target"] is None and method not in (None, "target") else given["target"]
+    config = config.override("weights", method=method, target=target)
+    column, validation, test = given["split_column"], given["validation"], given["test"]
+    if column is None and (validation is not None or test is not None):
+        column = ""  # parts on the command line win over the column of the configuration
+    elif column and validation is None and test is None:
+        validation = test = 0.0
     return config.override(
         "split",
-        column=given["split_column"],
-        validation=given["validation"],
-        test=given["test"],
+        column=column,
+        validation=validation,
+        test=test,
         min_redshift=given["min_redshift"],
         max_redshift=given["max_redshift"],
     )
