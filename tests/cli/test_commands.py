@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 import gpzed.adapters.cli as cli_package
 from gpzed.catalog import read_catalog
 from gpzed.config import RunConfig
+from gpzed.errors import ConfigError
 from pipeline.galaxy_files import galaxies, write
 
 Call = Callable[..., tuple[int, str, str]]
@@ -224,3 +226,44 @@ def test_help_and_version(call: Call) -> None:
         code, text, _ = call(command, "--help")
         assert code == 0
         assert "Usage" in text
+
+
+def test_the_command_line_wins_over_the_configuration(call: Call, folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(
+        f"[weights]\nmethod = 'target'\ntarget = '{folder}/survey.parquet'\n[split]\ncolumn = 'part'\n"
+        "[features]\ncolours = true\n[schema]\nflux = 'flux_{band}'\nzero_point = 23.9\n"
+    )
+    options = ("--weights", "redshift", "--test", "0.25", "--no-colours", "--bands", "u,g,r")
+    templates = ("--mag", "mag_{band}", "--err", "mag_err_{band}")
+    code, text, err = call(
+        "train", folder / "train.parquet", "--dry-run", "--json", "--config", path, *options, *templates
+    )
+    assert code == 0, err
+    config = json.loads(text)["config"]
+    assert (config["weights"]["method"], config["weights"]["target"]) == ("redshift", "")
+    assert (config["split"]["column"], config["split"]["test"]) == ("", 0.25)
+    assert config["features"]["colours"] is False
+    assert "redshifts used: 0.0" in err
+
+
+def test_contradictions_are_usage_errors(call: Call, folder: Path, tmp_path: Path) -> None:
+    arguments = ("predict", folder / "model.gpzed", folder / "survey.parquet", "-o", tmp_path / "o.csv")
+    code, _, err = call(*arguments, "--columns", "id", "--no-passthrough")
+    assert code == 2
+    assert "give one of the two" in " ".join(err.split())
+    code, _, err = call(*arguments, "--quantiles", "0.16,0.5,0.16")
+    assert code == 2
+    assert "has 0.16 twice" in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_warnings_of_others_are_shown_in_one_line(call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(path: str) -> None:
+        warnings.simplefilter("always")
+        warnings.warn("overflow\n  encountered", RuntimeWarning, stacklevel=1)
+        raise ConfigError("enough")
+
+    monkeypatch.setattr("gpzed.adapters.cli.predict.load_pipeline", load)
+    _, _, err = call("predict", folder / "model.gpzed", folder / "survey.parquet", "-o", folder / "x.csv")
+    assert "warning: RuntimeWarning: overflow encountered\n" in err

@@ -114,7 +114,7 @@ def _system_message(error: Exception) -> str:
 
 def _show_warnings_plainly(terminal: Terminal) -> None:
     def show(message: Warning | str, category: type[Warning], *args: Any, **kwargs: Any) -> None:
-        if issubclass(category, GPzWarning):
-            terminal.warn(str(message))
+        text = " ".join(str(message).split())
+        terminal.warn(text if issubclass(category, GPzWarning) else f"{category.__name__}: {text}")
 
     warnings.showwarning = show
