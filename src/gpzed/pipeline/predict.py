@@ -173,14 +173,17 @@ def predict(
         on_plan(job.schema)
     job.trained.model.n_threads = n_threads
     parts = Parts(job.output, _manifest(job, model, catalogue), resume)
-    if resume:
-        _discard_leftovers(job.output)
-    if resume and parts.n_done:
-        reporter.say(f"going on with {parts.n_done} finished chunks in '{parts.folder}'")
     run = _Run(job, parts)
-    with quick_handover(), reporter.task("predicting", job.info.n_rows, "rows") as task:
-        run.execute(schema or SchemaConfig(), task)
-    parts.remove()
+    try:
+        if resume:
+            _discard_leftovers(job.output)
+        if resume and parts.n_done:
+            reporter.say(f"going on with {parts.n_done} finished chunks in '{parts.folder}'")
+        with quick_handover(), reporter.task("predicting", job.info.n_rows, "rows") as task:
+            run.execute(schema or SchemaConfig(), task)
+        parts.remove()
+    finally:
+        parts.release()
     return PredictReport(
         str(job.output), run.n_rows, run.n_resumed, job.schema, run.sentinels, run.flags, tuple(job.added),
         time.perf_counter() - start,
@@ -260,8 +263,8 @@ def _metadata(
         "gpzed_flags": flag_legend(),
         "gpzed_columns": {
             "z_phot": "mean of the predictive distribution",
-            "z_std": "its standard deviation, square root of z_var_model + z_var_noise",
-            "z_var_model": "variance for want of training data (Eq. 5.9), and from members that disagree",
+            "z_std": "its standard deviation, square root of z_var_model + z_var_noise; filled-in bands add nothing",
+            "z_var_model": "variance for want of training data (Eq. 3.13), and from members that disagree",
             "z_var_noise": "variance for want of information in the photometry (Eq. 5.10)",
             "z_flags": "sum of the bits of gpzed_flags that apply",
         },
