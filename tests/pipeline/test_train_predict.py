@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+import os
+import platform
 from importlib import import_module
 from pathlib import Path
 
@@ -433,3 +436,48 @@ def test_a_committee_that_is_stopped_names_its_files(folder: Path) -> None:
     with pytest.warns(ConvergenceWarning):
         train(folder / "train.parquet", output, config, resume=True)
     assert not list(folder.glob("stop.gpzed.checkpoint*"))
+
+
+def test_what_stands_for_no_redshift_is_counted_and_left_out(folder: Path) -> None:
+    table = galaxies(200)
+    z = table["z_spec"].astype(np.float32)
+    z[:7] = (99.0, 999.0, 9.9999, 99.99, -9.0, -99.0, np.nan)
+    write(table.with_columns({"z_spec": z}), folder / "odd.parquet")
+    plan = plan_training(folder / "odd.parquet", quick_config())
+    expected = {"NaN or masked": 1, "<= -1": 2, "= 9.9999": 1, "= 99": 1, "= 99.99": 1, "= 999": 1}
+    assert plan.no_redshift == expected
+    assert plan.counts["no redshift"] == 7
+    assert plan.redshift_range == (float(z[7:].min()), float(z[7:].max()))
+    predict(folder / "model.gpzed", folder / "odd.parquet", folder / "odd_out.parquet")
+    result = evaluate([folder / "odd_out.parquet"])[0]
+    assert (result.n_used, result.no_redshift) == (193, expected)
+    assert result.redshift_range == plan.redshift_range
+    allowed = quick_config(sentinels={"no_redshift": []})
+    assert plan_training(folder / "odd.parquet", allowed).redshift_range[1] == 999.0
+
+
+def test_a_folder_of_parts_in_use_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = (folder / "model.gpzed", folder / "survey.parquet", folder / "shared.parquet")
+    original = predict_module._Run._compute
+    messages = []
+
+    def compute(self: object, table: Catalog) -> object:
+        with pytest.raises(ConfigError, match=r"in use by process \d+") as caught:
+            predict(*arguments, resume=True)
+        messages.append(str(caught.value))
+        return original(self, table)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(predict_module._Run, "_compute", compute)
+        predict(*arguments)
+    assert messages
+    parts = folder / "shared.parquet.parts"
+    assert not parts.exists()
+    for pid, fits in ((os.getppid(), False), (2**22 + 1, True), (os.getpid(), True)):
+        parts.mkdir(exist_ok=True)
+        (parts / "lock.json").write_text(json.dumps({"pid": pid, "machine": platform.node()}))
+        if fits:
+            assert predict(*arguments, resume=True).n_rows == 300
+        else:
+            with pytest.raises(ConfigError, match=f"in use by process {pid} "):
+                predict(*arguments, resume=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import platform
 import shutil
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ from gpzed._types import AnyArray
 from gpzed.errors import CatalogError, ConfigError
 
 MANIFEST = "manifest.json"
+#: Holds the process that writes to the folder, and its machine.
+LOCK = "lock.json"
+_held: set[str] = set()  # locks of this process
 
 
 class Parts:
@@ -36,16 +40,18 @@ class Parts:
     Raises
     ------
     ConfigError
-        There is such a folder but `resume` is false, or it belongs to another run.
+        There is such a folder but `resume` is false, it belongs to another run, or that run is still going on.
     """
 
     def __init__(self, output: Path, manifest: dict[str, Any], resume: bool) -> None:
         self.folder = output.with_name(output.name + ".parts")
         text = json.dumps(manifest, indent=1, sort_keys=True)
         if self.folder.exists():
+            self._refuse_if_held()
             self._check(text, resume)
         try:
             self.folder.mkdir(exist_ok=True)
+            self._hold()
             if not (self.folder / MANIFEST).exists():
                 _write(self.folder / MANIFEST, text.encode())
         except OSError as error:
@@ -66,6 +72,47 @@ class Parts:
                 f"'{self.folder}' belongs to another run: {changed} is not the same; give the same model, catalogue "
                 "and options to go on with it, or delete the folder to start afresh"
             )
+
+    def _hold(self) -> None:
+        """Take the lock, or that of a process that is gone."""
+        path = self.folder / LOCK
+        owner = json.dumps({"pid": os.getpid(), "machine": platform.node()}).encode()
+        for _ in range(2):
+            try:
+                descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+            except FileExistsError:
+                self._refuse_if_held()
+                path.unlink(missing_ok=True)
+            else:
+                break
+        else:  # another process was quicker
+            raise ConfigError(f"'{self.folder}' is in use by another run; let it finish")
+        try:
+            os.write(descriptor, owner)
+        finally:
+            os.close(descriptor)
+        _held.add(str(path.resolve()))
+
+    def _refuse_if_held(self) -> None:
+        path = self.folder / LOCK
+        try:
+            owner = json.loads(path.read_text())
+            pid, machine = int(owner["pid"]), str(owner["machine"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return  # no lock, or one that a killed process did not finish
+        if machine == platform.node() and not _is_running(pid, str(path.resolve())):
+            return
+        raise ConfigError(
+            f"'{self.folder}' is in use by process {pid} on {machine}; let it finish, or stop it and go on with "
+            f"--resume (if there is no such process, delete '{path}')"
+        )
+
+    def release(self) -> None:
+        """Give the folder back, for a later run to go on with."""
+        path = self.folder / LOCK
+        _held.discard(str(path.resolve()))
+        with contextlib.suppress(OSError):
+            path.unlink()
 
     @property
     def n_done(self) -> int:
@@ -107,6 +154,20 @@ class Parts:
 
     def _path(self, index: int) -> Path:
         return self.folder / f"{index:08d}.npy"
+
+
+def _is_running(pid: int, lock: str) -> bool:
+    if pid == os.getpid():  # ours, or left by a process that had the same number
+        return lock in _held
+    if os.name == "nt":
+        return True  # asking would end the process there
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is another user's
+        return True
+    return True
 
 
 def _write(path: Path, payload: bytes) -> None:
