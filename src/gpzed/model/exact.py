@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -18,6 +17,7 @@ from gpzed._types import FloatArray
 from gpzed.core.spgp import START_NOISE, draw
 from gpzed.errors import ConvergenceWarning, DataWarning
 from gpzed.model.data import ArrayData, Standardisation
+from gpzed.model.fitted import PredictsDistribution
 from gpzed.model.inputs import validate_table
 from gpzed.model.options import check_options
 from gpzed.model.spgp import LengthScale, check_sample_rows
@@ -28,7 +28,7 @@ PREDICT_ROWS = 2_000
 """Rows predicted at once, so that memory grows with the training set alone."""
 
 
-class ExactGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class ExactGPRegressor(PredictsDistribution):
     """Exact Gaussian process with a squared-exponential kernel and constant noise (appendix A of the paper).
 
     Computed by `sklearn.gaussian_process.GaussianProcessRegressor`. Time grows with the cube of the number of rows and
@@ -202,23 +202,6 @@ class ExactGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             nu[rows] = np.maximum(std**2 - noise, 0.0)
         scale = map_.y_scale
         return Prediction.gaussian(map_.y_mean + scale * mean, scale**2 * nu, np.full(len(X), scale**2 * noise))
-
-    def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Predict the mean, and the standard deviation if asked for.
-
-        Parameters
-        ----------
-        X : array-like or table of shape (n_samples, n_features)
-        return_std : bool
-
-        Returns
-        -------
-        mean : ndarray of shape (n_samples,)
-        std : ndarray of shape (n_samples,)
-            Only if `return_std`; model and noise variance together.
-        """
-        prediction = self.predict_distribution(X)
-        return (prediction.mean, prediction.std) if return_std else prediction.mean
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: int | np.random.Generator | None = 0) -> FloatArray:
         """Draw functions from the posterior (without observation noise) and give their values at X.

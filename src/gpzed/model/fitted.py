@@ -6,7 +6,7 @@ import os
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gpzed._types import FloatArray
@@ -18,7 +18,32 @@ from gpzed.model.training import Member, TrainingReport
 from gpzed.prediction import Prediction
 
 
-class FittedModel(BaseEstimator):  # type: ignore[misc]
+class PredictsDistribution(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A regressor whose predictions are distributions; mean and standard deviation follow from them."""
+
+    def predict_distribution(self, X: Any) -> Prediction:
+        """Predict the full distribution; each regressor has its own."""
+        raise AttributeError(f"{type(self).__name__} does not say how it predicts")
+
+    def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Predict the mean, and the standard deviation if asked for.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n_samples, n_features)
+        return_std : bool
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+        std : ndarray of shape (n_samples,)
+            Only if `return_std`; model and noise variance together.
+        """
+        prediction = self.predict_distribution(X)
+        return (prediction.mean, prediction.std) if return_std else prediction.mean
+
+
+class FittedModel(PredictsDistribution):
     """Predictions from trained members; `GPzRegressor` adds how they are trained."""
 
     members_: list[Member]
@@ -92,23 +117,6 @@ class FittedModel(BaseEstimator):  # type: ignore[misc]
         team = Team(self.n_threads)
         parts = [Prediction.gaussian(*member.predict(X, team)) for member in self.members_]
         return parts[0] if len(parts) == 1 else Prediction.mixture(parts)
-
-    def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Predict the mean, and the standard deviation if asked for.
-
-        Parameters
-        ----------
-        X : array-like or table of shape (n_samples, n_features)
-        return_std : bool
-
-        Returns
-        -------
-        mean : ndarray of shape (n_samples,)
-        std : ndarray of shape (n_samples,)
-            Only if `return_std`; model and noise variance together.
-        """
-        prediction = self.predict_distribution(X)
-        return (prediction.mean, prediction.std) if return_std else prediction.mean
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: int | np.random.Generator | None = 0) -> FloatArray:
         """Draw functions from the posterior (without observation noise) and give their values at X.

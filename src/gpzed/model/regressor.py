@@ -11,7 +11,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import RegressorMixin
 
 from gpzed.core.covariance import get_structure
 from gpzed.core.engine import Rows, available_threads, single_threaded_blas
@@ -44,7 +43,7 @@ class StepInfo:
     best_score: float
 
 
-class GPzRegressor(RegressorMixin, FittedModel):  # type: ignore[misc]
+class GPzRegressor(FittedModel):
     """Sparse Gaussian process with input-dependent noise (GPz).
 
     Parameters

@@ -9,7 +9,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gpzed._types import FloatArray
@@ -33,6 +32,7 @@ from gpzed.core.spgp import (
 )
 from gpzed.errors import ConvergenceWarning
 from gpzed.model.data import ArrayData, Standardisation, TrainingData, split_rows
+from gpzed.model.fitted import PredictsDistribution
 from gpzed.model.inputs import validate_table
 from gpzed.model.options import check_options, choose_n_basis
 from gpzed.model.regressor import StepInfo
@@ -160,7 +160,7 @@ def _report(result: OptimizeReport, n: int, log_likelihood: float) -> TrainingRe
     )
 
 
-class SPGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class SPGPRegressor(PredictsDistribution):
     """Sparse pseudo-input Gaussian process (SPGP, also called FITC).
 
     A Gaussian process with a squared-exponential kernel and constant noise, seen through m pseudo-inputs whose places
@@ -380,23 +380,6 @@ class SPGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         X = self._check_inputs(X)
         return Prediction.gaussian(*self.model_.predict(X, Team(self.n_threads)))
-
-    def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Predict the mean, and the standard deviation if asked for.
-
-        Parameters
-        ----------
-        X : array-like or table of shape (n_samples, n_features)
-        return_std : bool
-
-        Returns
-        -------
-        mean : ndarray of shape (n_samples,)
-        std : ndarray of shape (n_samples,)
-            Only if `return_std`; model and noise variance together.
-        """
-        prediction = self.predict_distribution(X)
-        return (prediction.mean, prediction.std) if return_std else prediction.mean
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: int | np.random.Generator | None = 0) -> FloatArray:
         """Draw functions from the posterior (without observation noise) and give their values at X.
