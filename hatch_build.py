@@ -1,6 +1,6 @@
 """Build hook: compile the small C file with three vectorised loops, where a C compiler is at hand.
 
-The package works without it (NumPy is used instead, at about two thirds of the speed), so a missing
+The package works without it (NumPy is used instead, at about half of the speed), so a missing
 compiler is not an error.
 """
 

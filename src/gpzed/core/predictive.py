@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,20 +48,26 @@ def predict(X: FloatArray, state: State, posterior: Posterior, team: Team) -> Pr
     posterior : Posterior
     team : Team
     """
+    posterior.factor.whitener  # noqa: B018  computed once, before the threads ask for it
+    return predict_blocks(X, len(posterior.w_mean), team, _predict_block, state, posterior)
+
+
+def predict_blocks(
+    X: FloatArray, width: int, team: Team, kernel: Callable[..., Predictive], *arguments: Any
+) -> Predictive:
+    """Apply a kernel that gives moments to blocks of X, over the threads of `team`, and put the results together."""
     n = len(X)
     result = Predictive(np.empty(n), np.empty(n), np.empty(n))
-    size = block_rows(len(posterior.w_mean))
-    posterior.factor.whitener  # noqa: B018  computed once, before the threads ask for it
+    size = block_rows(width)
 
     def predict_rows(start: int) -> None:
         rows = slice(start, min(start + size, n))
         block = Block(np.ascontiguousarray(X[rows].T), np.empty(0), np.empty(0))
-        moments = _predict_block(block, Scratch(team.buffers()), state, posterior)
+        moments = kernel(block, Scratch(team.buffers()), *arguments)
         for target, values in zip(result, moments, strict=True):
             target[rows] = values
 
-    for _ in team.map(predict_rows, range(0, n, size)):
-        pass
+    team.map(predict_rows, range(0, n, size))
     return result
 
 

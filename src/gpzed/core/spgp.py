@@ -22,13 +22,13 @@ import numpy as np
 
 from gpzed._types import FloatArray
 from gpzed.core.basis import coefficients, pull_back, quadratic_map
-from gpzed.core.engine import Block, Engine, Scratch, Sums, Team, block_rows
+from gpzed.core.engine import Block, Engine, Scratch, Sums, Team
 from gpzed.core.evidence import LOG_2PI
 from gpzed.core.fastmath import exp_in_place
 from gpzed.core.initialize import InitMethod, start_centres
 from gpzed.core.linalg import cholesky, triangular_product
 from gpzed.core.posterior import Posterior, weight_posterior
-from gpzed.core.predictive import Predictive
+from gpzed.core.predictive import Predictive, predict_blocks
 from gpzed.errors import NumericalError
 
 JITTER = 1e-6
@@ -327,20 +327,7 @@ def predict(X: FloatArray, state: SPGPState, posterior: Posterior, team: Team) -
     posterior : Posterior
     team : Team
     """
-    n = len(X)
-    result = Predictive(np.empty(n), np.empty(n), np.empty(n))
-    size = block_rows(len(posterior.w_mean))
-
-    def predict_rows(start: int) -> None:
-        rows = slice(start, min(start + size, n))
-        block = Block(np.ascontiguousarray(X[rows].T), np.empty(0), np.empty(0))
-        moments = _predict_block(block, Scratch(team.buffers()), state, posterior)
-        for target, values in zip(result, moments, strict=True):
-            target[rows] = values
-
-    for _ in team.map(predict_rows, range(0, n, size)):
-        pass
-    return result
+    return predict_blocks(X, len(posterior.w_mean), team, _predict_block, state, posterior)
 
 
 def sample_functions(
