@@ -3,8 +3,8 @@
 An evaluation is four matrix products and these functions. NumPy needs a pass over memory for every operation, takes
 Python's lock between any two of them, and has no vector instructions for the float64 exponential on x86 without
 AVX-512; together that nearly doubles the time of an evaluation. The compiled functions do it in one pass each. Where
-the build found no compiler (or an array is not contiguous) the NumPy forms below are used; they are the readable ones, and
-tests hold the two together. Arrays are features first.
+the build found no compiler (or an array is not contiguous) the NumPy forms below are used; they are the readable ones,
+and tests hold the two together. Arrays are features first.
 """
 
 from __future__ import annotations
