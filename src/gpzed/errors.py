@@ -31,6 +31,10 @@ class NumericalError(GPzError, ArithmeticError):
     """The linear algebra broke down at a point where the model cannot go on."""
 
 
+class ClusterError(GPzError, RuntimeError):
+    """A Dask cluster cannot be reached, was lost, or its workers keep dying."""
+
+
 class MissingDependencyError(GPzError, ImportError):
     """An optional package is needed; the message says which extra installs it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 
 import numpy as np
@@ -167,3 +168,31 @@ def test_blas_is_single_threaded_inside_and_restored_after():
     with pytest.raises(KeyError, match="x"), single_threaded_blas():
         raise KeyError("x")
     assert blas_threads() == before
+
+
+def test_a_pickled_engine_gives_the_same_sums_and_carries_no_work_memory(problem, expected):
+    engine = ThreadEngine(problem.X, problem.y, problem.omega, width=WIDTH, n_threads=1)
+    run(engine, problem)
+    payload = pickle.dumps(engine)
+    assert len(payload) < 2 * (problem.X.nbytes + problem.y.nbytes + problem.omega.nbytes)
+    copy = pickle.loads(payload)
+    value, gradient = run(copy, problem)
+    assert value == expected[0]
+    np.testing.assert_array_equal(gradient, expected[1])
+
+
+def test_a_pass_that_may_not_recall_the_one_before_computes_again(problem, expected):
+    engine = ThreadEngine(problem.X, problem.y, problem.omega, width=WIDTH, n_threads=1)
+    run(engine, problem)
+    for block in engine._blocks:
+        block.kept.fill(np.nan)
+
+    class Forgetful:
+        n, d, sum_omega = engine.n, engine.d, engine.sum_omega
+
+        def sum(self, kernel, *arguments):
+            return engine.sum(kernel, *arguments, recall=False)
+
+    value, gradient = run(Forgetful(), problem)
+    assert value == expected[0]
+    np.testing.assert_array_equal(gradient, expected[1])

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -82,7 +82,11 @@ Kernel = Callable[..., Sums]
 
 
 class Engine(Protocol):
-    """What training needs to know of the data: its size, and sums over its rows."""
+    """What training needs to know of the data: its size, and sums over its rows.
+
+    Sums that share their first argument (the same object) belong together: what a kernel keeps in one of them is there
+    in the next. A first argument that is new begins anew.
+    """
 
     n: int
     d: int
@@ -208,10 +212,12 @@ def group(blocks: list[Block], width: int) -> list[list[Block]]:
     return [blocks[i:j] for i, j in pairwise(bounds)]
 
 
-def _sum_blocks(blocks: list[Block], team: Team, kernel: Kernel, arguments: tuple[Any, ...]) -> Sums:
+def _sum_blocks(
+    blocks: list[Block], team: Team, kernel: Kernel, arguments: tuple[Any, ...], recall: bool = True
+) -> Sums:
     total: Sums | None = None
     for block in blocks:
-        total = add(total, kernel(block, Scratch(team.buffers(), block.kept), *arguments))
+        total = add(total, kernel(block, Scratch(team.buffers(), block.kept if recall else None), *arguments))
     assert total is not None
     return total
 
@@ -247,18 +253,37 @@ class ThreadEngine:
         omega = np.ones(self.n) if omega is None else omega
         self.sum_omega = float(omega.sum())
         self._blocks = cut((X, y, omega), block_rows(width))
-        self._team = Team(n_threads)
-        if 8 * (width + 1) * self.n <= keep_bytes:
-            memory = np.empty((width + 1) * self.n)  # in one piece, so that the system may use large pages for it
-            stops = (width + 1) * np.cumsum([len(block.y) for block in self._blocks])
+        self._width, self._n_threads, self._keep_bytes = width, n_threads, keep_bytes
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Make what is not stored: threads, memory to keep between passes, groups."""
+        self._team = Team(self._n_threads)
+        row = self._width + 1
+        if 8 * row * self.n <= self._keep_bytes:
+            memory = np.empty(row * self.n)  # in one piece, so that the system may use large pages for it
+            stops = row * np.cumsum([len(block.y) for block in self._blocks])
             for block, piece in zip(self._blocks, np.split(memory, stops[:-1]), strict=True):
                 block.kept = piece
-        self._groups = group(self._blocks, width)
+        self._groups = group(self._blocks, self._width)
 
-    def sum(self, kernel: Kernel, *arguments: Any) -> Sums:
-        """Add up ``kernel(block, scratch, *arguments)`` over all blocks."""
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the rows and options: a copy on another machine has threads and work memory of its own."""
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_team", "_groups")}
+        return {**state, "_blocks": [replace(block, kept=None) for block in self._blocks]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._prepare()
+
+    def sum(self, kernel: Kernel, *arguments: Any, recall: bool = True) -> Sums:
+        """Add up ``kernel(block, scratch, *arguments)`` over all blocks.
+
+        With `recall` false kernels get no memory of the pass before, and compute again what they need of it.
+        """
         total: Sums | None = None
-        for part in self._team.map(lambda blocks: _sum_blocks(blocks, self._team, kernel, arguments), self._groups):
+        team = self._team
+        for part in team.map(lambda blocks: _sum_blocks(blocks, team, kernel, arguments, recall), self._groups):
             total = add(total, part)
         assert total is not None
         return total
