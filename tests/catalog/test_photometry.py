@@ -17,7 +17,7 @@ from gpzed.catalog import (
     iter_catalog,
     write_catalog,
 )
-from gpzed.errors import CatalogError, SchemaError
+from gpzed.errors import CatalogError, ConfigError, SchemaError
 
 M, N, D, F = Status.MEASURED, Status.NOT_OBSERVED, Status.NOT_DETECTED, Status.FAILED
 MAGNITUDES = PhotometrySchema(("g",), mag={"g": "m"}, mag_err={"g": "e"})
@@ -200,3 +200,28 @@ def test_every_value_has_one_status_and_measured_ones_are_usable(values, errors,
     assert np.isfinite(found.values[found.measured]).all()
     assert (found.errors[found.measured] > 0).all()
     assert np.isnan(found.values[~found.measured]).all()
+
+
+def test_nan_may_mean_that_nothing_was_seen():
+    table = Catalog({"m": [nan, 21.0, 99.0], "e": [nan, 0.1, 99.0]})
+    seen = extract_photometry(table, MAGNITUDES, Sentinels(nan="not_detected"))
+    assert seen.status.ravel().tolist() == [Status.NOT_DETECTED, Status.MEASURED, Status.NOT_DETECTED]
+    assert extract_photometry(table, MAGNITUDES).status[0, 0] == Status.NOT_OBSERVED
+
+
+def test_limits_by_band_stand_beside_non_detections_that_have_none():
+    table = Catalog({"m": [99.0, 99.0, -99.0, 21.0], "e": [99.0, 26.5, -99.0, 0.1]})
+    found = extract_photometry(table, MAGNITUDES, Sentinels(limits={"g": 27.0}))
+    np.testing.assert_array_equal(found.limit, [[27.0], [26.5], [nan], [nan]])
+    with pytest.raises(SchemaError, match="`limits` has band 'q'; the bands are g"):
+        extract_photometry(table, MAGNITUDES, Sentinels(limits={"q": 27.0}))
+    with pytest.raises(ConfigError, match="`limits` is nan for band 'g'; expected a limiting magnitude"):
+        Sentinels(limits={"g": nan})
+    with pytest.raises(ConfigError, match="`nan` is 'missing'; expected"):
+        Sentinels(nan="missing")
+
+
+def test_a_sentinel_in_single_precision_is_one():
+    table = Catalog({"m": np.array([28.9, 21.0], dtype=np.float32), "e": [0.1, 0.1]})
+    found = extract_photometry(table, MAGNITUDES, Sentinels(not_detected=(28.9,)))
+    assert found.status.ravel().tolist() == [Status.NOT_DETECTED, Status.MEASURED]

@@ -271,3 +271,18 @@ def test_wavelength_order_knows_both_cases():
     assert wavelength_order(["H", "Y", "y", "J", "Ks", "W1", "NUV", "VIS", "x"]) == (
         "NUV", "VIS", "y", "Y", "J", "H", "Ks", "W1", "x",
     )  # fmt: skip
+
+
+def test_bands_are_named_after_what_tells_columns_apart():
+    schema = PhotometrySchema.from_columns(["mag_u_lsst", "mag_g_lsst"], ["e1", "e2"], redshift="z", id="")
+    assert (schema.bands, schema.mag_err, schema.redshift, schema.id) == (
+        ("u", "g"), {"u": "e1", "g": "e2"}, "z", None,
+    )  # fmt: skip
+    assert PhotometrySchema.from_columns(["G", "R"]).bands == ("G", "R")
+    assert PhotometrySchema.from_columns(["mag_g"]).bands == ("mag_g",)
+    assert PhotometrySchema.from_columns(["mag_g_1", "mag_g_2"]).bands == ("1", "2")
+    assert PhotometrySchema.from_columns(["mag_g_1", "mag_r"]).bands == ("g_1", "r")
+    with pytest.raises(SchemaError, match="1 error columns are given for 2 magnitude columns"):
+        PhotometrySchema.from_columns(["mag_g", "mag_r"], ["e"])
+    with pytest.raises(SchemaError, match="magnitude column 'mag_g' is given twice"):
+        PhotometrySchema.from_columns(["mag_g", "mag_g"])

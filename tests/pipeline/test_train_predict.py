@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpzed.catalog import Catalog, catalog_info, read_catalog
+from gpzed.catalog import Catalog, PhotometrySchema, Sentinels, Status, catalog_info, read_catalog
 from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.errors import CatalogError, ConfigError, ConvergenceWarning, ModelFormatError, SchemaError
 from gpzed.features import Flag
@@ -21,8 +21,10 @@ from gpzed.pipeline import (
     load_pipeline,
     plan_training,
     predict,
+    predict_table,
     read_predictions,
     train,
+    train_table,
 )
 from pipeline.galaxy_files import galaxies, quick_config, with_sentinels, write
 
@@ -481,3 +483,43 @@ def test_a_folder_of_parts_in_use_is_refused(folder: Path, monkeypatch: pytest.M
         else:
             with pytest.raises(ConfigError, match=f"in use by process {pid} "):
                 predict(*arguments, resume=True)
+
+
+def test_a_table_in_memory_gives_the_model_and_predictions_of_its_file(folder: Path) -> None:
+    table = galaxies(300, seed=3)
+    path = write(table, folder / "memory.parquet")
+    train(path, folder / "file.gpzed", quick_config())
+    by_file, columns = load_pipeline(folder / "file.gpzed"), ["mag_u", "mag_g", "mag_r"]
+    errors = [name.replace("mag_", "mag_err_") for name in columns]
+    schema = PhotometrySchema.from_columns(columns, errors, redshift="z_spec", id="id")
+    trained = train_table(table, schema, quick_config())
+    assert trained.provenance["catalogue"] == "a table in memory"
+    assert trained.provenance["rows"] == by_file.provenance["rows"]
+    expected, report = predict_table(by_file, table)
+    found, _ = predict_table(trained, table)
+    np.testing.assert_array_equal(found.means, expected.means)
+    np.testing.assert_array_equal(found.std, expected.std)
+    assert report.n_rows == 300
+    trained.save(folder / "memory.gpzed")
+    again, _ = predict_table(load_pipeline(folder / "memory.gpzed"), table)
+    np.testing.assert_array_equal(again.means, expected.means)
+    with pytest.raises(ConfigError, match="no weight column is known"):
+        train_table(table, schema, quick_config(weights={"method": "column"}))
+
+
+def test_a_table_may_name_its_columns_and_sentinels_otherwise(folder: Path) -> None:
+    def fainter_is(sentinel: float, stem: str) -> Catalog:
+        table = galaxies(20, seed=4)
+        cut = {name: np.where(table[name] > 21.0, sentinel, table[name]) for name in magnitudes}
+        return Catalog({stem + name: cut.get(name, table[name]) for name in table.names})
+
+    trained = load_pipeline(folder / "model.gpzed")
+    magnitudes = [f"mag_{band}" for band in trained.schema.bands]
+    schema = PhotometrySchema.from_columns(
+        [f"x_{name}" for name in magnitudes], [f"x_{name.replace('mag_', 'mag_err_')}" for name in magnitudes]
+    )
+    found, report = predict_table(trained, fainter_is(50.0, "x_"), schema, Sentinels(not_detected=(50.0,)))
+    assert report.counts[:, Status.NOT_DETECTED].sum() > 0
+    expected, usual = predict_table(trained, fainter_is(99.0, ""))
+    np.testing.assert_array_equal(found.means, expected.means)
+    np.testing.assert_array_equal(report.counts, usual.counts)

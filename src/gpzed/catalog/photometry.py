@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ from gpzed._types import AnyArray, BoolArray, FloatArray
 from gpzed.catalog.conventions import Kind
 from gpzed.catalog.schema import PhotometrySchema
 from gpzed.catalog.table import Catalog
-from gpzed.errors import CatalogError, SchemaError
+from gpzed.errors import CatalogError, ConfigError, SchemaError
 
 
 class Status(IntEnum):
@@ -36,10 +37,14 @@ class Sentinels:
     not_detected_above : float
         Every magnitude above this means the same (99.9, 99.99, ...).
     not_observed : tuple of float
-        Values that mean: no observation. -9999 is SDSS's, -99 and -999 are widespread. NaN and masked values
-        mean it always.
+        Values that mean: no observation. -9999 is SDSS's, -99 and -999 are widespread. Masked values mean it always.
     not_observed_below : float
         Every magnitude below this means the same.
+    nan : {"not_observed", "not_detected"}
+        What a value of NaN means. Magnitudes computed from negative fluxes are NaN where nothing was seen.
+    limits : dict of str to float
+        Limiting magnitude by band, for non-detections beside which the catalogue has none; bands left out get the
+        faint end of what is measured in training.
     failed_errors : tuple of float
         Errors that mean: the measurement failed, though there is a value. Errors that are zero, negative,
         NaN, infinite or masked mean it always, and so does an infinite value.
@@ -53,7 +58,7 @@ class Sentinels:
     Notes
     -----
     Large errors as such are real: SDSS lists u = 33 with an error of 1e4 for a faint galaxy. Only exact
-    sentinel numbers count, so 99.0 does and 98.7 does not.
+    sentinel numbers count, in double or single precision, so 99.0 does and 98.7 does not.
 
     Fluxes may be negative, zero or 99: their values are sentinels only if listed in `not_observed` *and*
     without a valid error beside them; `not_detected` and the two thresholds are for magnitudes.
@@ -63,9 +68,18 @@ class Sentinels:
     not_detected_above: float = 90.0
     not_observed: tuple[float, ...] = (-99.0, -999.0, -9999.0)
     not_observed_below: float = -90.0
+    nan: Literal["not_observed", "not_detected"] = "not_observed"
+    limits: Mapping[str, float] = field(default_factory=dict)
     failed_errors: tuple[float, ...] = (99.0, 999.0, 9999.0)
     limit_range: tuple[float, float] = (10.0, 40.0)
     no_redshift: tuple[float, ...] = (9.99, 9.999, 9.9999, 99.0, 99.9, 99.99, 99.999, 999.0, 9999.0)
+
+    def __post_init__(self) -> None:
+        if self.nan not in ("not_observed", "not_detected"):
+            raise ConfigError(f'`nan` is {self.nan!r}; expected "not_observed" or "not_detected"')
+        bad = [band for band, limit in self.limits.items() if not np.isfinite(limit)]
+        if bad:
+            raise ConfigError(f"`limits` is {self.limits[bad[0]]} for band {bad[0]!r}; expected a limiting magnitude")
 
 
 @dataclass(frozen=True)
@@ -205,7 +219,7 @@ def extract_photometry(catalog: Catalog, schema: PhotometrySchema, sentinels: Se
     1. flag 2: not observed; flag 1: not detected (the flag's "not detected or failed" cannot be told apart).
        Where the flag says 0 the sentinel values below are not looked for; a masked, NaN or infinite value,
        or a bad error, is then a failed measurement.
-    2. value masked or NaN: not observed. Value infinite: failed.
+    2. value masked: not observed. Value NaN: not observed, or as `Sentinels` says. Value infinite: failed.
     3. value a sentinel: not detected or not observed, as `Sentinels` says.
     4. error masked, NaN, infinite, zero, negative, or a sentinel: failed.
 
@@ -218,6 +232,9 @@ def extract_photometry(catalog: Catalog, schema: PhotometrySchema, sentinels: Se
     """
     rules = sentinels or Sentinels()
     schema.require(catalog.names)
+    strange = [band for band in rules.limits if band not in schema.bands]
+    if strange:
+        raise SchemaError(f"`limits` has band {strange[0]!r}; the bands are {', '.join(schema.bands)}")
     n, b = len(catalog), len(schema.bands)
     values = np.empty((b, n))
     errors = np.empty((b, n)) if schema.errors else np.full((b, n), np.nan)
@@ -236,11 +253,11 @@ def extract_photometry(catalog: Catalog, schema: PhotometrySchema, sentinels: Se
             _settle(_Cells(catalog, schema, band, odd, value, error, flag), rules, status[j], counts, j)
             missing = odd[status[j, odd] != Status.MEASURED]
             values[j, missing] = errors[j, missing] = np.nan
-            if error is not None and schema.kind == "magnitude":
-                found = _limits(error[missing], status[j, missing], rules)
-                if np.isfinite(found).any():
-                    limit = np.full((b, n), np.nan) if limit is None else limit
-                    limit[j, missing] = found
+            beside = error[missing] if error is not None and schema.kind == "magnitude" else None
+            found = _limits(beside, status[j, missing], rules, rules.limits.get(band, np.nan))
+            if np.isfinite(found).any():
+                limit = np.full((b, n), np.nan) if limit is None else limit
+                limit[j, missing] = found
     tally = np.stack([(status == s).sum(axis=1) for s in Status], axis=1).astype(np.int64)
     report = SentinelReport(schema.bands, n, tally, {k: tuple(v) for k, v in counts.items() if any(v)})
     assert schema.kind is not None
@@ -259,12 +276,17 @@ def _plainly_measured(
     else:
         plain, suspects = np.isfinite(value), rules.not_observed if error is None else ()
     for sentinel in suspects:
-        plain &= value != sentinel
+        plain &= ~_is(value, sentinel)
     if error is not None:
         plain &= (error > 0) & (error < np.inf)
         for sentinel in rules.failed_errors if magnitudes else ():
-            plain &= error != sentinel
+            plain &= ~_is(error, sentinel)
     return np.asarray(plain if flag is None else plain & (flag == 0))
+
+
+def _is(values: FloatArray, sentinel: float) -> BoolArray:
+    """Return where values are a sentinel, or what single precision makes of it."""
+    return np.asarray((values == sentinel) | (values == float(np.float32(sentinel))))
 
 
 @dataclass(frozen=True)
@@ -306,16 +328,16 @@ def _rules(cells: _Cells, rules: Sentinels) -> list[tuple[str, Status, BoolArray
         ("flag 1", Status.NOT_DETECTED, flag == 1),
         ("no value though flag 0", Status.FAILED, trusted & np.isnan(value)),
         ("masked", Status.NOT_OBSERVED, masked),
-        ("NaN", Status.NOT_OBSERVED, np.isnan(value)),
+        ("NaN", Status[rules.nan.upper()], np.isnan(value)),
         ("infinite", Status.FAILED, np.isinf(value)),
     ]
     if magnitudes:
-        table += [(f"= {s:g}", Status.NOT_DETECTED, (value == s) & ~trusted) for s in rules.not_detected]
+        table += [(f"= {s:g}", Status.NOT_DETECTED, _is(value, s) & ~trusted) for s in rules.not_detected]
         above = (value > rules.not_detected_above) & ~trusted
         table.append((f"> {rules.not_detected_above:g}", Status.NOT_DETECTED, above))
     no_error = np.ones(len(value), bool) if error is None else ~(np.isfinite(error) & (error > 0))
     guard = ~trusted if magnitudes else ~trusted & no_error
-    table += [(f"= {s:g}", Status.NOT_OBSERVED, (value == s) & guard) for s in rules.not_observed]
+    table += [(f"= {s:g}", Status.NOT_OBSERVED, _is(value, s) & guard) for s in rules.not_observed]
     if magnitudes:
         below = (value < rules.not_observed_below) & ~trusted
         table.append((f"< {rules.not_observed_below:g}", Status.NOT_OBSERVED, below))
@@ -327,7 +349,7 @@ def _rules(cells: _Cells, rules: Sentinels) -> list[tuple[str, Status, BoolArray
             ("error negative", Status.FAILED, error < 0),
         ]
         if magnitudes:
-            table += [(f"error = {s:g}", Status.FAILED, (error == s) & ~trusted) for s in rules.failed_errors]
+            table += [(f"error = {s:g}", Status.FAILED, _is(error, s) & ~trusted) for s in rules.failed_errors]
     return table
 
 
@@ -347,7 +369,10 @@ def _flags(catalog: Catalog, column: str) -> AnyArray:
     return flag.astype(np.int64)
 
 
-def _limits(error: FloatArray, status: npt.NDArray[np.int8], rules: Sentinels) -> FloatArray:
-    """Return the limiting magnitude that stands in the error column of non-detections, NaN elsewhere."""
+def _limits(error: FloatArray | None, status: npt.NDArray[np.int8], rules: Sentinels, limit: float) -> FloatArray:
+    """Return the limiting magnitude of non-detections: that in the error column, else `limit`; NaN elsewhere."""
     low, high = rules.limit_range
-    return np.where((status == Status.NOT_DETECTED) & (error > low) & (error < high), error, np.nan)
+    found: FloatArray = np.where(status == Status.NOT_DETECTED, limit, np.nan)
+    if error is None:
+        return found
+    return np.where((status == Status.NOT_DETECTED) & (error > low) & (error < high), error, found)

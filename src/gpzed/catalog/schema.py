@@ -183,6 +183,41 @@ class PhotometrySchema:
             convention=convention,
         )
 
+    @classmethod
+    def from_columns(cls, mag: Sequence[str], mag_err: Sequence[str] = (), **roles: str | None) -> PhotometrySchema:
+        """Build a schema of magnitudes from lists of columns, naming the bands after what tells the columns apart.
+
+        Parameters
+        ----------
+        mag : sequence of str
+            Magnitude columns, one per band.
+        mag_err : sequence of str, optional
+            Error columns of the same bands in the same order, or none at all.
+        **roles : str or None
+            Columns of `redshift`, `weight`, `id`, `ebv`.
+
+        Returns
+        -------
+        PhotometrySchema
+
+        Examples
+        --------
+        >>> PhotometrySchema.from_columns(["mag_u_lsst", "mag_g_lsst"], ["err_u", "err_g"]).mag_err
+        {'u': 'err_u', 'g': 'err_g'}
+        """
+        twice = [name for name in mag if list(mag).count(name) > 1]
+        if twice:
+            raise SchemaError(f"magnitude column {twice[0]!r} is given twice; give every band once")
+        if mag_err and len(mag_err) != len(mag):
+            raise SchemaError(
+                f"{len(mag_err)} error columns are given for {len(mag)} magnitude columns; give one per band, in the "
+                "same order, or none"
+            )
+        bands = bands_of(mag)
+        errors = dict(zip(bands, mag_err, strict=True)) if mag_err else {}
+        given: dict[str, Any] = {role: name or None for role, name in roles.items()}
+        return cls(bands, mag=dict(zip(bands, mag, strict=True)), mag_err=errors, **given)
+
     def require(self, columns: Iterable[str], *, redshift: bool = False) -> None:
         """Raise unless the columns needed are there, naming near misses.
 
@@ -242,6 +277,28 @@ class PhotometrySchema:
         if "bands" not in stored:
             raise SchemaError("the schema has no `bands`; list the band names")
         return cls(**{**stored, "bands": tuple(stored["bands"])})
+
+
+def bands_of(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return what is left of column names when the beginning and the end that all share are taken off.
+
+    Whole parts are taken off, between underscores. Where nothing sensible is left, the names are the columns' own.
+
+    Examples
+    --------
+    >>> bands_of(["mag_u_lsst", "mag_g_lsst"]), bands_of(["G", "R"]), bands_of(["mag_g", "w1mag"])
+    (('u', 'g'), ('G', 'R'), ('mag_g', 'w1mag'))
+    """
+    parts = [name.split("_") for name in columns]
+    shortest = min((len(part) for part in parts), default=0)
+    start = 0
+    while start < shortest - 1 and len({part[start] for part in parts}) == 1:
+        start += 1
+    end = 0
+    while end < shortest - 1 - start and len({part[-1 - end] for part in parts}) == 1:
+        end += 1
+    names = tuple("_".join(part[start : len(part) - end]) for part in parts)
+    return names if len(columns) > 1 and all(names) else tuple(columns)
 
 
 def expand(template: str, band: str) -> str:

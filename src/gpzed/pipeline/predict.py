@@ -18,6 +18,7 @@ from gpzed.catalog import (
     CatalogInfo,
     PhotometrySchema,
     SentinelReport,
+    Sentinels,
     catalog_info,
     format_of,
     iter_catalog,
@@ -338,11 +339,34 @@ class _Run:
             yield index, table, values, is_new
 
     def _compute(self, table: Catalog) -> AnyArray:
-        trained = self.job.trained
-        inputs = make_inputs(table, self.job.schema, trained.sentinels, trained.transformer)
-        report = inputs.photometry.report
+        prediction, report = predict_table(self.job.trained, table, self.job.schema)
         self.sentinels = report if self.sentinels is None else self.sentinels + report
-        return tabulate(trained.predict(inputs.X, inputs.flags), self.job.options, self.job.dtype)
+        return tabulate(prediction, self.job.options, self.job.dtype)
+
+
+def predict_table(
+    trained: TrainedPipeline, table: Catalog, schema: PhotometrySchema | None = None, sentinels: Sentinels | None = None
+) -> tuple[Prediction, SentinelReport]:
+    """Predict for the rows of a table in memory, each as if it were alone.
+
+    Parameters
+    ----------
+    trained : TrainedPipeline
+    table : Catalog
+    schema : PhotometrySchema, optional
+        Which column is what, of the bands of training; as in training by default.
+    sentinels : Sentinels, optional
+        The numbers that are no measurements; as in training by default.
+
+    Returns
+    -------
+    prediction : Prediction
+        With `flags`.
+    report : SentinelReport
+        What was measured and what was not.
+    """
+    inputs = make_inputs(table, schema or trained.schema, sentinels or trained.sentinels, trained.transformer)
+    return trained.predict(inputs.X, inputs.flags), inputs.photometry.report
 
 
 def tabulate(prediction: Prediction, options: PredictConfig, dtype: np.dtype[Any]) -> AnyArray:

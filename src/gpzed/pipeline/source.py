@@ -179,6 +179,15 @@ def file_hash(path: str | os.PathLike[str]) -> str:
     return digest.hexdigest()
 
 
+def table_hash(table: Catalog) -> str:
+    """Return the SHA-256 of names and values of the columns of a table."""
+    digest = hashlib.sha256()
+    for name in table.names:
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(table[name]).tobytes())
+    return digest.hexdigest()
+
+
 def file_identity(path: str | os.PathLike[str]) -> list[list[Any]]:
     """Return name, size and time of change of a file, or of the files of a folder: changes when they do."""
     root = Path(path)

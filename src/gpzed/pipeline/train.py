@@ -51,6 +51,7 @@ from gpzed.pipeline.source import (
     needed_columns,
     open_info,
     resolve_schema,
+    table_hash,
     target_access,
     target_schema,
     valid_redshifts,
@@ -217,22 +218,59 @@ def train(
     rows = _prepare(catalogue, config, reporter)
     if on_plan is not None:
         on_plan(rows.plan)
-    provenance = _provenance(rows.plan)  # the catalogue as it is now, not as it may be when training ends
-    model = _fit(rows, config, state, reporter, should_stop)
-    model.keep_checkpoint = False  # no fact about the model
-    trained = TrainedPipeline(
-        model,
-        rows.plan.schema,
-        rows.transformer,
-        config,
-        float(rows.z[rows.split.train].mean()),
-        float(max(rows.z[rows.split.train].var(), 1e-12)),
-        provenance,
-    )
+    provenance = _provenance(rows.plan, file_hash(rows.plan.info.path))  # as it is now, not when training ends
+    trained = _trained(_fit(rows, config, state, reporter, should_stop), rows, config, provenance)
     trained.save(target)
     for path in _states(state, config.model.n_members):
         path.unlink(missing_ok=True)
     return _report(trained, rows, target)
+
+
+def train_table(
+    table: Catalog,
+    schema: PhotometrySchema,
+    config: RunConfig | None = None,
+    *,
+    reporter: Reporter | None = None,
+) -> TrainedPipeline:
+    """Train a model on a table in memory; for front ends that read catalogues themselves.
+
+    Parameters
+    ----------
+    table : Catalog
+        With redshifts; rows without one are left out and counted.
+    schema : PhotometrySchema
+        Which column is what; the section [schema] of the configuration is not looked at.
+    config : RunConfig, optional
+    reporter : Reporter, optional
+
+    Returns
+    -------
+    TrainedPipeline
+        Its `save` writes the model file.
+    """
+    config, reporter = config or RunConfig(), reporter or Reporter()
+    origin, dtypes = table.provenance, {name: str(table[name].dtype) for name in table.names}
+    info = CatalogInfo(
+        origin.path or "a table in memory", origin.format or "memory", table.names, dtypes, {}, len(table), {}
+    )
+    rows = _prepare_table(table, info, schema, config)
+    provenance = _provenance(rows.plan, table_hash(table.select(needed_columns(schema, schema.redshift))))
+    return _trained(_fit(rows, config, None, reporter, None), rows, config, provenance)
+
+
+def _trained(model: GPzRegressor, rows: _Rows, config: RunConfig, provenance: dict[str, Any]) -> TrainedPipeline:
+    model.keep_checkpoint = False  # no fact about the model
+    z = rows.z[rows.split.train]
+    return TrainedPipeline(
+        model,
+        rows.plan.schema,
+        rows.transformer,
+        config,
+        float(z.mean()),
+        float(max(z.var(), 1e-12)),
+        provenance,
+    )
 
 
 def _check_output(target: Path, state: Path, resume: bool, n_members: int) -> None:
@@ -249,13 +287,24 @@ def _prepare(catalogue: str | os.PathLike[str], config: RunConfig, reporter: Rep
     """Read the catalogue, split its rows, fit the features."""
     info = open_info(catalogue, config.schema)
     schema = resolve_schema(info.names, config.schema)
+    columns = _used_columns(info, schema, config)
+    reporter.say(f"reading {info.n_rows:,} rows, {len(columns)} columns of '{info.path}'")
+    table = read_catalog(catalogue, columns=columns, format=config.schema.format, hdf5_group=config.schema.hdf5_group)
+    return _prepare_table(table, info, schema, config)
+
+
+def _used_columns(info: CatalogInfo, schema: PhotometrySchema, config: RunConfig) -> list[str]:
+    """Return the columns that training reads, after checking that they are there."""
     schema.require(info.names, redshift=True)
     weight = schema.weight if config.weights.method == "column" else None
     if config.weights.method == "column" and weight is None:
         raise ConfigError('`method` in [weights] is "column" but no weight column is known; name it under [schema]')
-    columns = needed_columns(schema, schema.redshift, weight, config.split.column)
-    reporter.say(f"reading {info.n_rows:,} rows, {len(columns)} columns of '{info.path}'")
-    table = read_catalog(catalogue, columns=columns, format=config.schema.format, hdf5_group=config.schema.hdf5_group)
+    return needed_columns(schema, schema.redshift, weight, config.split.column)
+
+
+def _prepare_table(table: Catalog, info: CatalogInfo, schema: PhotometrySchema, config: RunConfig) -> _Rows:
+    """Split the rows of a table and fit the features."""
+    _used_columns(info, schema, config)
     table, counts, causes = _usable(table, schema, config)
     z = table.floats(str(schema.redshift))
     photometry = extract_photometry(table, schema, config.sentinels)
@@ -353,7 +402,7 @@ def _target_inputs(config: RunConfig, trained: PhotometrySchema, transformer: Fe
 
 
 def _fit(
-    rows: _Rows, config: RunConfig, state: Path, reporter: Reporter, should_stop: Callable[[], bool] | None
+    rows: _Rows, config: RunConfig, state: Path | None, reporter: Reporter, should_stop: Callable[[], bool] | None
 ) -> GPzRegressor:
     options = asdict(config.model)
     total = options["max_iter"] * options["n_members"]
@@ -383,7 +432,8 @@ def _fit(
                 validation_data=validation,
             )
         except TrainingInterruptedError:
-            left = [f"'{path}'" for path in _states(state, config.model.n_members) if path.exists()]
+            states = [] if state is None else _states(state, config.model.n_members)
+            left = [f"'{path}'" for path in states if path.exists()]
             what = f"its state is kept in {', '.join(left)}" if left else "there was no state to keep yet"
             raise TrainingInterruptedError(f"training was stopped; {what}") from None
     model.checkpoint_every = options["checkpoint_every"]
@@ -395,11 +445,11 @@ def _states(state: Path, n_members: int) -> list[Path]:
     return [state, *(Path(f"{state}.{index}") for index in range(n_members))]
 
 
-def _provenance(plan: TrainingPlan) -> dict[str, Any]:
+def _provenance(plan: TrainingPlan, digest: str) -> dict[str, Any]:
     return {
         "gpzed_version": gpzed.__version__,
         "catalogue": plan.info.path,
-        "catalogue_sha256": file_hash(plan.info.path),
+        "catalogue_sha256": digest,
         "rows": plan.counts,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
