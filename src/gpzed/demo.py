@@ -12,8 +12,20 @@ import numpy as np
 
 from gpzed.catalog import Catalog, write_catalog
 from gpzed.config import RunConfig
+from gpzed.evaluation import binned_metrics, pit_histogram, rejection_curve, reliability, uncertainty_boxes
 from gpzed.pipeline import Evaluation, Reporter, evaluate, load_pipeline, predict, read_predictions, train
-from gpzed.plots import plot_history, plot_pit, plot_redshift_distribution, plot_scatter, save_figure
+from gpzed.plots import (
+    plot_binned,
+    plot_history,
+    plot_pit,
+    plot_redshift_distribution,
+    plot_rejection,
+    plot_reliability,
+    plot_scatter,
+    plot_sparsity,
+    plot_variance_boxes,
+    save_figure,
+)
 from gpzed.simulate import simulate_survey
 
 #: Galaxies in each of the three sets, and what the model may cost: about two minutes on two cores.
@@ -106,7 +118,17 @@ def _simulate(out: Path, survey: str, size: int, seed: int) -> None:
 
 def _draw(out: Path, model_file: Path, predictions: Path) -> None:
     z, prediction, _, _ = read_predictions(predictions)
-    save_figure(plot_scatter(z, prediction), out / "scatter.png")
-    save_figure(plot_pit(z, prediction), out / "pit.png")
-    save_figure(plot_redshift_distribution(z, prediction), out / "redshift_distribution.png")
-    save_figure(plot_history(load_pipeline(model_file).model.reports_), out / "training_history.png")
+    model = load_pipeline(model_file).model
+    figures = {
+        "scatter": plot_scatter(z, prediction),
+        "pit": plot_pit(pit_histogram(z, prediction)),
+        "reliability": plot_reliability(reliability(z, prediction)),
+        "rejection": plot_rejection(rejection_curve(z, prediction)),
+        "bias": plot_binned(binned_metrics(z, prediction, ["bias"])),
+        "variance": plot_variance_boxes(uncertainty_boxes(z, prediction, whiskers=(0.05, 0.95))),
+        "redshift_distribution": plot_redshift_distribution(z, prediction),
+        "training_history": plot_history(model.reports_),
+        "sparsity": plot_sparsity(model.weight_precisions_, model.noise_weight_precisions_),
+    }
+    for name, ax in figures.items():
+        save_figure(ax, out / f"{name}.png")

@@ -34,7 +34,7 @@ from gpzed.prediction import Prediction
 
 KEYS = {
     *("rmse", "mll", "fr_0.15", "fr_0.05", "bias", "sigma_nmad", "crps", "cde_loss", "pit_ks"),
-    *("coverage_68", "coverage_95", "outliers_0.15", "pit_cvm", "pit_ad", "brier", "n"),
+    *("coverage_68", "coverage_95", "outliers_0.15", "outliers_3sigma", "pit_cvm", "pit_ad", "brier", "n"),
 }
 
 
@@ -79,6 +79,7 @@ def test_robust_metrics():
     assert outlier_fraction(z, p) == pytest.approx(1 - fraction_retained(z, p) / 100)
     three = 3 * sigma_nmad(z, p)
     assert outlier_fraction(z, p, threshold=None) == pytest.approx(np.mean(np.abs(dz) > three))
+    assert evaluate(z, p)["outliers_3sigma"] == outlier_fraction(z, p, threshold=None) > 0
 
 
 def test_mixture_log_score_and_crps_against_scoringrules():

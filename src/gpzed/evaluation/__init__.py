@@ -39,6 +39,7 @@ from gpzed.evaluation.rejection import (
     relative_improvement,
 )
 from gpzed.evaluation.resampling import BootstrapResult, bootstrap
+from gpzed.evaluation.retained import RetainedCurve, retained_curve
 from gpzed.evaluation.selection import Selection, select
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "QQCurve",
     "RejectionCurve",
     "Reliability",
+    "RetainedCurve",
     "Selection",
     "bias",
     "binned_metrics",
@@ -75,6 +77,7 @@ __all__ = [
     "rejection_curves",
     "relative_improvement",
     "reliability",
+    "retained_curve",
     "rmse",
     "select",
     "sigma_nmad",

@@ -109,6 +109,12 @@ def scaled_deviation(values: FloatArray, weight: FloatArray) -> float:
     return 1.4826 * weighted_median(np.abs(values - centre), weight)
 
 
+def three_sigma_share(values: FloatArray, weight: FloatArray) -> float:
+    """Return the share of values farther from 0 than three times their scaled deviation."""
+    limit = 3 * scaled_deviation(values, weight)
+    return average((np.abs(values) > limit).astype(np.float64), weight)
+
+
 def _steps(pit: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray, float]:
     """Return sorted PIT values (n,), the empirical distribution between them (n + 1,), effective n."""
     order = np.argsort(pit)
@@ -197,6 +203,7 @@ METRICS: dict[str, Metric] = {
     "bias": _mean_metric(normalised_residual),
     "sigma_nmad": Metric(normalised_residual, scaled_deviation),
     "outliers_0.15": _mean_metric(_outlying(0.15)),
+    "outliers_3sigma": Metric(normalised_residual, three_sigma_share),
     "crps": _mean_metric(ranked_score),
     "cde_loss": _mean_metric(density_loss),
     "brier": _mean_metric(brier_score),

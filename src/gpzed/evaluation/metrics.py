@@ -146,8 +146,7 @@ def outlier_fraction(
     """
     dz, weight = _residual(z_spec, prediction, sample_weight, point)
     if threshold is None:
-        limit = 3 * _table.scaled_deviation(dz, weight)
-        return _table.average((np.abs(dz) > limit).astype(np.float64), weight)
+        return _table.three_sigma_share(dz, weight)
     return _table.average((np.abs(dz) >= threshold).astype(np.float64), weight)
 
 

@@ -2,6 +2,30 @@
 
 from __future__ import annotations
 
-from gpzed.plots.basic import plot_history, plot_pit, plot_redshift_distribution, plot_scatter, save_figure
+from gpzed.plots._style import COLOURS, figure_style, save_figure
+from gpzed.plots.bins import plot_binned, plot_variance_boxes
+from gpzed.plots.calibration import plot_pit, plot_qq, plot_reliability
+from gpzed.plots.model import plot_basis_ellipses, plot_history, plot_sparsity
+from gpzed.plots.redshift import plot_redshift_distribution
+from gpzed.plots.scatter import plot_scatter
+from gpzed.plots.scores import plot_complexity, plot_improvement, plot_rejection, plot_retained
 
-__all__ = ["plot_history", "plot_pit", "plot_redshift_distribution", "plot_scatter", "save_figure"]
+__all__ = [
+    "COLOURS",
+    "figure_style",
+    "plot_basis_ellipses",
+    "plot_binned",
+    "plot_complexity",
+    "plot_history",
+    "plot_improvement",
+    "plot_pit",
+    "plot_qq",
+    "plot_redshift_distribution",
+    "plot_rejection",
+    "plot_reliability",
+    "plot_retained",
+    "plot_scatter",
+    "plot_sparsity",
+    "plot_variance_boxes",
+    "save_figure",
+]

@@ -1,0 +1,162 @@
+"""The look that all figures share: sizes, colours that the colour-blind can tell apart, and how files are written."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gpzed.errors import MissingDependencyError
+
+#: Okabe & Ito's colours, yellow left out: it is lost on white paper.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+LINES = ("-", "--", "-.", ":")
+INK, FAINT = "#222222", "#8a8a8a"
+FORMATS = ("pdf", "svg", "png", "eps", "jpg", "webp", "tif")
+
+STYLE: Any = {  # as matplotlib types it, with all keys spelt out
+    "figure.figsize": (4.6, 3.6),
+    "figure.dpi": 150,
+    "figure.constrained_layout.use": True,
+    "savefig.dpi": 300,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "gpzed",
+    "font.size": 9.0,
+    "font.family": "sans-serif",
+    "mathtext.fontset": "dejavusans",
+    "axes.labelsize": 9.5,
+    "axes.titlesize": 9.5,
+    "axes.linewidth": 0.7,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.axisbelow": True,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.direction": "in",
+    "ytick.direction": "in",
+    "xtick.top": True,
+    "ytick.right": True,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "xtick.minor.visible": True,
+    "ytick.minor.visible": True,
+    "lines.linewidth": 1.4,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+}
+
+Draw = TypeVar("Draw", bound=Callable[..., Any])
+_NEEDED = "figures need matplotlib; install it with `pip install gpzed[plot]`"
+
+
+@contextmanager
+def figure_style() -> Iterator[None]:
+    """Give figures that are made inside the look of gpzed's.
+
+    Yields
+    ------
+    None
+
+    Examples
+    --------
+    >>> with figure_style():
+    ...     pass
+    """
+    try:
+        from matplotlib import rc_context
+    except ImportError as error:
+        raise MissingDependencyError(_NEEDED) from error
+    with rc_context(STYLE):
+        yield
+
+
+def new_axes(**options: Any) -> Any:
+    """Return the axes of a new figure that no window shows."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError(_NEEDED) from error
+    figure = Figure(**options)
+    FigureCanvasAgg(figure)
+    return figure.add_subplot()
+
+
+def drawn(function: Draw) -> Draw:
+    """Let a function that draws on `ax` make axes of its own, in gpzed's style, where none are given."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def draw(*args: Any, **options: Any) -> Any:
+        given = signature.bind(*args, **options).arguments
+        if given.get("ax") is not None:
+            return function(**given)
+        with figure_style():
+            return function(**{**given, "ax": new_axes()})
+
+    return draw  # type: ignore[return-value]
+
+
+def save_figure(ax: Any, path: str | os.PathLike[str], dpi: float | None = None) -> None:
+    """Write the figure of axes to a file whose suffix tells the format: .pdf and .svg for print, .png for the screen.
+
+    Parameters
+    ----------
+    ax : matplotlib axes or figure
+    path : path
+    dpi : float, optional
+        Dots per inch of pixel formats, and of the dense parts of the others; 300 by default.
+
+    Raises
+    ------
+    ValueError
+        If the suffix is of no known format, or the folder does not exist.
+    """
+    target = Path(path)
+    kind = target.suffix.lower().removeprefix(".")
+    if kind not in FORMATS:
+        msg = f"'{target}' does not end in a known format; use one of {', '.join('.' + name for name in FORMATS)}."
+        raise ValueError(msg)
+    if not target.parent.is_dir():
+        msg = f"folder '{target.parent}' does not exist; create it, or write the figure elsewhere."
+        raise ValueError(msg)
+    figure = ax if hasattr(ax, "savefig") else ax.figure
+    undated: dict[str, dict[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
+    with figure_style():
+        figure.savefig(target, dpi=dpi or STYLE["savefig.dpi"], metadata=undated.get(kind))
+
+
+def uncertainty_map() -> Any:
+    """Return viridis, perceptually even and readable in grey, without the yellow end that white paper swallows."""
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap(colormaps["viridis"](np.linspace(0.0, 0.9, 256)), name="gpzed")
+
+
+def as_mapping(data: Any) -> Mapping[str, Any]:
+    """Return data by name: a mapping as it is, one record under an empty name."""
+    return data if isinstance(data, Mapping) else {"": data}
+
+
+def line_styles(names: Iterable[str]) -> list[dict[str, Any]]:
+    """Return colour, dashes and label of one line per name; no two alike."""
+    styles = []
+    for i, name in enumerate(names):
+        dashes = LINES[i % len(LINES)] if i < len(COLOURS) else LINES[(i // len(COLOURS) + i) % len(LINES)]
+        styles.append({"color": COLOURS[i % len(COLOURS)], "ls": dashes, "label": name or None})
+    return styles
+
+
+def add_legend(ax: Any, **options: Any) -> None:
+    """Add a legend if anything on the axes has a label."""
+    if ax.get_legend_handles_labels()[1]:
+        ax.legend(**options)

@@ -1,0 +1,134 @@
+"""What changes with redshift: bias, and the parts of the uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpzed._types import FloatArray
+from gpzed.evaluation import BinnedMetrics, BoxStatistics
+from gpzed.plots._labels import Z_SPEC, metric_label
+from gpzed.plots._style import COLOURS, FAINT, INK, add_legend, as_mapping, drawn, line_styles
+
+#: Bins with fewer objects are left out: their points would only be noise.
+MIN_COUNT = 5
+MARKERS = "osD^vP"
+
+
+@drawn
+def plot_binned(
+    data: BinnedMetrics | Mapping[str, BinnedMetrics],
+    ax: Any = None,
+    *,
+    metric: str = "bias",
+    fraction: float | None = None,
+    label: str = Z_SPEC,
+    min_count: int = MIN_COUNT,
+) -> Any:
+    """Draw a metric in bins of redshift: the fractions kept of one method, or several methods at one fraction.
+
+    Parameters
+    ----------
+    data : BinnedMetrics, or mapping of names to BinnedMetrics
+        From `gpzed.evaluation.binned_metrics`.
+    ax : matplotlib axes, optional
+    metric : str
+        Which of its metrics.
+    fraction : float, optional
+        Draw this fraction only; by default all there are, or for several methods the largest.
+    label : str
+        What the bins are of.
+    min_count : int
+        Bins with fewer objects are left out.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Raises
+    ------
+    ValueError
+        If the data do not have the metric or the fraction.
+    """
+    named = as_mapping(data)
+    lines: dict[str, tuple[FloatArray, FloatArray]] = {}
+    for name, binned in named.items():
+        if metric not in binned.values:
+            msg = f"`metric` is {metric!r} but the bins hold {', '.join(binned.values)}; compute it with the others."
+            raise ValueError(msg)
+        for i in _chosen(binned, fraction, len(named) > 1):
+            enough = binned.counts[i] >= min_count
+            key = name if len(named) > 1 else f"{name} {100 * binned.fractions[i]:g} % kept".strip()
+            lines[key] = (binned.centers[enough], binned.values[metric][i][enough])
+    ax.axhline(0.0, color=FAINT, lw=0.8)
+    for i, ((x, y), style) in enumerate(zip(lines.values(), line_styles(lines), strict=True)):
+        ax.plot(x, y, marker=MARKERS[i % len(MARKERS)], ms=3, **style)
+    ax.set(xlabel=label, ylabel=metric_label(metric))
+    add_legend(ax)
+    return ax
+
+
+def _chosen(binned: BinnedMetrics, fraction: float | None, one_only: bool) -> list[int]:
+    if fraction is None:
+        return [int(np.argmax(binned.fractions))] if one_only else list(range(len(binned.fractions)))
+    found = np.flatnonzero(np.isclose(binned.fractions, fraction))
+    if not found.size:
+        msg = f"`fraction` is {fraction} but the bins are of {binned.fractions.tolist()}; choose one of these."
+        raise ValueError(msg)
+    return [int(found[0])]
+
+
+@drawn
+def plot_variance_boxes(
+    boxes: BoxStatistics | Mapping[str, BoxStatistics],
+    ax: Any = None,
+    *,
+    parts: tuple[str, ...] = ("model", "noise"),
+    label: str = Z_SPEC,
+) -> Any:
+    """Draw box plots of the predicted standard deviation, and of its parts, in bins of redshift.
+
+    Parameters
+    ----------
+    boxes : BoxStatistics, or mapping of parts to BoxStatistics
+        From `gpzed.evaluation.uncertainty_boxes`.
+    ax : matplotlib axes, optional
+    parts : tuple of str
+        Which parts of a mapping, side by side in each bin.
+    label : str
+        What the bins are of.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    named = {"": boxes} if isinstance(boxes, BoxStatistics) else {name: boxes[name] for name in parts}
+    for i, (name, box) in enumerate(named.items()):
+        width = np.diff(box.edges) / len(named)
+        filled = np.flatnonzero(box.counts > 0)
+        statistics = [
+            {"whislo": box.low[b], "q1": box.q1[b], "med": box.median[b], "q3": box.q3[b], "whishi": box.high[b]}
+            for b in filled
+        ]
+        colour = COLOURS[i % len(COLOURS)]
+        drawn_boxes = ax.bxp(
+            statistics,
+            positions=(box.edges[:-1] + (i + 0.5) * width)[filled],
+            widths=0.75 * width[filled],
+            showfliers=False,
+            manage_ticks=False,
+            patch_artist=True,
+            boxprops={"facecolor": colour, "alpha": 0.55, "edgecolor": colour, "lw": 0.8},
+            medianprops={"color": INK, "lw": 1.2},
+            whiskerprops={"color": colour, "lw": 0.8},
+            capprops={"color": colour, "lw": 0.8},
+        )
+        if name and drawn_boxes["boxes"]:
+            drawn_boxes["boxes"][0].set_label(name)
+    edges = next(iter(named.values())).edges
+    ax.set_yscale("log")
+    ax.set(xlim=(edges[0], edges[-1]), xlabel=label, ylabel=r"predicted standard deviation $\sigma_z$")
+    add_legend(ax)
+    return ax

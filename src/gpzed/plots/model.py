@@ -1,0 +1,190 @@
+"""The inside of a trained model: relevance and shape of its basis functions, and how training went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gpzed._types import FloatArray
+from gpzed.plots._style import COLOURS, FAINT, INK, add_legend, drawn, line_styles
+
+#: Points of the training set that are drawn behind ellipses at most.
+MAX_POINTS = 20_000
+
+
+class Step(Protocol):
+    """One step of training."""
+
+    @property
+    def score(self) -> float:
+        """Mean log-likelihood of the rows held out."""
+
+
+class Report(Protocol):
+    """What the figure needs of a `gpzed.model.TrainingReport`."""
+
+    @property
+    def history(self) -> Sequence[Step]:
+        """All steps."""
+
+    @property
+    def best_iteration(self) -> int:
+        """The step that was kept, counted from 1."""
+
+
+@drawn
+def plot_history(reports: Sequence[Report], ax: Any = None) -> Any:
+    """Draw the validation score against the steps of training, one line per member; a dot is the step kept.
+
+    Parameters
+    ----------
+    reports : sequence of TrainingReport
+        ``model.reports_``.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    lowest = []
+    names = [f"member {index + 1}" if len(reports) > 1 else "" for index in range(len(reports))]
+    for report, style in zip(reports, line_styles(names), strict=True):
+        scores = np.array([step.score for step in report.history], dtype=np.float64)
+        ax.plot(np.arange(1, len(scores) + 1), scores, **style)
+        if 0 < report.best_iteration <= len(scores):
+            ax.plot(report.best_iteration, scores[report.best_iteration - 1], "o", color=style["color"], ms=5)
+        lowest += [np.quantile(scores[np.isfinite(scores)], 0.1)] if np.isfinite(scores).any() else []
+    if lowest:
+        ax.set_ylim(bottom=min(lowest))
+    ax.set(xlabel="step", ylabel="log-likelihood of the rows held out")
+    add_legend(ax)
+    return ax
+
+
+@drawn
+def plot_sparsity(
+    weight_precisions: npt.ArrayLike, noise_weight_precisions: npt.ArrayLike | None = None, ax: Any = None
+) -> Any:
+    """Draw how relevant each basis function is for the mean (alpha) and for the noise (eta), the most relevant first.
+
+    Parameters
+    ----------
+    weight_precisions : array-like of shape (m,) or more
+        ``model.weight_precisions_``, the prior precisions alpha; those of the mean function, which come after
+        the m of the basis functions, are left out if `noise_weight_precisions` tells m.
+    noise_weight_precisions : array-like of shape (m,), optional
+        ``model.noise_weight_precisions_``, the prior precisions eta.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+
+    Notes
+    -----
+    Drawn is the prior standard deviation of a weight, ``alpha ** -0.5``: a basis function that falls by orders of
+    magnitude below the first ones is switched off.
+    """
+    alpha = np.asarray(weight_precisions, dtype=np.float64)
+    lines = {r"mean, $\alpha^{-1/2}$": alpha}
+    if noise_weight_precisions is not None:
+        eta = np.asarray(noise_weight_precisions, dtype=np.float64)
+        lines = {r"mean, $\alpha^{-1/2}$": alpha[: len(eta)], r"noise, $\eta^{-1/2}$": eta}
+    for values, style in zip(lines.values(), line_styles(lines), strict=True):
+        relevance = np.sort(values**-0.5)[::-1]
+        ax.plot(np.arange(1, len(relevance) + 1), relevance, **{**style, "ls": "-"}, drawstyle="steps-mid")
+    ax.set_yscale("log")
+    ax.set(xlabel="basis function, by relevance", ylabel="prior standard deviation of its weight")
+    add_legend(ax)
+    return ax
+
+
+def _precisions(factors: npt.ArrayLike, m: int, d: int) -> FloatArray:
+    """Return Lambda = Gamma' Gamma of m basis functions, (m, d, d), from any of the six structures' Gamma."""
+    gamma = np.asarray(factors, dtype=np.float64)
+    if gamma.ndim == 1:
+        gamma = gamma[:, None, None] * np.eye(d)
+    elif gamma.ndim == 2:
+        gamma = gamma[:, :, None] * np.eye(d)
+    if gamma.ndim != 3 or gamma.shape[0] not in (1, m) or gamma.shape[1:] != (d, d):
+        msg = (
+            f"`factors` has shape {np.shape(factors)}; expected one or {m} factors of {d} dimensions, as "
+            "`basis_factors_` of a fitted model has them."
+        )
+        raise ValueError(msg)
+    return np.broadcast_to(np.swapaxes(gamma, 1, 2) @ gamma, (m, d, d))
+
+
+@drawn
+def plot_basis_ellipses(
+    centers: npt.ArrayLike,
+    factors: npt.ArrayLike,
+    ax: Any = None,
+    *,
+    dimensions: tuple[int, int] = (0, 1),
+    weights: npt.ArrayLike | None = None,
+    points: npt.ArrayLike | None = None,
+    names: tuple[str, str] | None = None,
+) -> Any:
+    """Draw the basis functions as ellipses in two dimensions of the inputs.
+
+    Parameters
+    ----------
+    centers : array-like of shape (m, d)
+        ``model.basis_centers_``.
+    factors : array-like
+        ``model.basis_factors_``, of any structure.
+    ax : matplotlib axes, optional
+    dimensions : pair of int
+        Which two of the d dimensions, counted from 0.
+    weights : array-like of shape (m,) or more, optional
+        ``model.weights_``: stronger lines for larger weights, the sign as colour.
+    points : array-like of shape (n, d), optional
+        Inputs to draw behind, whitened like the centres.
+    names : pair of str, optional
+        Labels of the axes.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Notes
+    -----
+    An ellipse is the cut through the centre along the two dimensions at which the response is e^-1/2.
+    """
+    from matplotlib.patches import Ellipse
+
+    P = np.asarray(centers, dtype=np.float64)
+    m, d = P.shape
+    i, j = dimensions
+    if not (0 <= i < d and 0 <= j < d and i != j):
+        msg = f"`dimensions` is {dimensions}; expected two different ones of 0 to {d - 1}."
+        raise ValueError(msg)
+    cut = _precisions(factors, m, d)[:, [[i], [j]], [i, j]]  # (m, 2, 2)
+    strength, positive = np.ones(m), np.ones(m, dtype=bool)
+    if weights is not None:
+        w = np.asarray(weights, dtype=np.float64)[:m]
+        strength, positive = np.sqrt(np.abs(w) / max(np.abs(w).max(), 1e-300)), w >= 0
+    if points is not None:
+        cloud = np.asarray(points, dtype=np.float64)
+        chosen = np.random.default_rng(0).permutation(len(cloud))[:MAX_POINTS]
+        ax.scatter(cloud[chosen, i], cloud[chosen, j], s=1.5, lw=0, color=FAINT, alpha=0.4, rasterized=True, zorder=1)
+    for k in range(m):
+        value, vector = np.linalg.eigh(cut[k])
+        size = 2.0 / np.sqrt(np.maximum(value, 1e-12))
+        angle = float(np.degrees(np.arctan2(vector[1, 0], vector[0, 0])))
+        colour = COLOURS[0] if positive[k] else COLOURS[1]
+        outline = {"ec": colour, "fc": "none", "lw": 0.4 + 1.2 * strength[k], "alpha": 0.25 + 0.75 * strength[k]}
+        ax.add_patch(Ellipse((P[k, i], P[k, j]), size[0], size[1], angle=angle, zorder=2, **outline))
+    ax.plot(P[:, i], P[:, j], "+", color=INK, ms=4, mew=0.8, zorder=3)
+    shown = P if points is None else np.concatenate([P, np.asarray(points, dtype=np.float64)[:MAX_POINTS]])
+    for axis, dimension in (("x", i), ("y", j)):
+        low, high = np.quantile(shown[:, dimension], [0.002, 0.998])
+        margin = 0.15 * max(high - low, 1e-6)
+        getattr(ax, f"set_{axis}lim")(low - margin, high + margin)
+    labels = names or (f"input {i + 1}, whitened", f"input {j + 1}, whitened")
+    ax.set(xlabel=labels[0], ylabel=labels[1])
+    return ax

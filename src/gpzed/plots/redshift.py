@@ -1,0 +1,47 @@
+"""Distributions of redshifts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpzed.plots._style import COLOURS, FAINT, INK, add_legend, drawn
+from gpzed.prediction import Prediction
+
+#: Densities that are summed at most; the sum of these many is smooth.
+MAX_DENSITIES = 50_000
+
+
+@drawn
+def plot_redshift_distribution(
+    z_spec: npt.ArrayLike | None, prediction: Prediction, ax: Any = None, *, bins: int = 60
+) -> Any:
+    """Draw the distribution of true redshifts, of the point estimates, and the sum of the predicted densities.
+
+    Parameters
+    ----------
+    z_spec : array-like of shape (n,) or None
+        None leaves the true redshifts out.
+    prediction : Prediction
+    ax : matplotlib axes, optional
+    bins : int
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    z_phot = prediction.mean
+    z = None if z_spec is None else np.asarray(z_spec, dtype=np.float64)
+    limit = float(np.quantile(z_phot if z is None else np.concatenate([z, z_phot]), 0.999)) * 1.05
+    edges = np.linspace(0.0, limit, bins + 1)
+    if z is not None:
+        ax.hist(z, bins=edges, density=True, color=FAINT, alpha=0.5, label="spectroscopic")
+    ax.hist(z_phot, bins=edges, density=True, histtype="step", color=COLOURS[0], label="photometric, means")
+    rows = np.random.default_rng(0).permutation(len(prediction))[:MAX_DENSITIES]
+    grid = np.linspace(0.0, limit, 400)
+    ax.plot(grid, prediction[np.sort(rows)].stacked_pdf(grid), color=INK, label="sum of predicted densities")
+    ax.set(xlim=(0.0, limit), ylim=(0.0, None), xlabel="redshift $z$", ylabel="$n(z)$, normalised")
+    add_legend(ax)
+    return ax

@@ -1,0 +1,88 @@
+"""Photometric against spectroscopic redshift, for a hundred objects or for millions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpzed._types import FloatArray
+from gpzed.plots._labels import Z_PHOT, Z_SPEC
+from gpzed.plots._style import FAINT, INK, drawn, uncertainty_map
+from gpzed.prediction import Prediction
+
+#: More objects than this are drawn as an image of cells, whose strength tells how many there are.
+MAX_POINTS = 20_000
+CELLS = 320
+FAINTEST = 0.25
+OUTLIER = 0.15
+
+
+def _limits(z: FloatArray, z_phot: FloatArray) -> tuple[float, float]:
+    """Return the range that shows all but a few in a thousand."""
+    both = np.concatenate([z, z_phot[np.isfinite(z_phot)]])
+    low, high = np.quantile(both, [0.0005, 0.9995])
+    margin = 0.03 * max(high - low, 1e-3)
+    return (0.0 if 0.0 <= low < 0.15 * high else float(low - margin)), float(high + margin)
+
+
+def _image(z: FloatArray, z_phot: FloatArray, log_std: FloatArray, limits: tuple[float, float]) -> Any:
+    """Return counts and mean log10 std in cells, both of shape (CELLS, CELLS), rows along z_phot."""
+    edges = np.linspace(*limits, CELLS + 1)
+    count = np.histogram2d(z_phot, z, bins=(edges, edges))[0]
+    total = np.histogram2d(z_phot, z, bins=(edges, edges), weights=log_std)[0]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return count, total / count
+
+
+@drawn
+def plot_scatter(z_spec: npt.ArrayLike, prediction: Prediction, ax: Any = None) -> Any:
+    """Draw photometric against spectroscopic redshift, coloured by the logarithm of the predicted uncertainty.
+
+    Parameters
+    ----------
+    z_spec : array-like of shape (n,)
+    prediction : Prediction
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+
+    Notes
+    -----
+    Up to 20,000 objects are points, the most certain on top. More are counted in cells: colour is the mean of
+    log10 of the standard deviation in the cell, and the more objects the stronger it is, by the logarithm of
+    their number, so that neither the ridge nor single outliers are lost. Dotted lines are errors of 0.15 (1 + z).
+    """
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    z, z_phot = np.asarray(z_spec, dtype=np.float64), prediction.mean
+    if z.shape != z_phot.shape:
+        msg = f"`z_spec` has shape {z.shape} but the prediction has {len(z_phot)} objects; give one value per object."
+        raise ValueError(msg)
+    log_std = np.log10(prediction.std)
+    limits = _limits(z, z_phot)
+    low, high = np.quantile(log_std, [0.01, 0.99])
+    scale = ScalarMappable(Normalize(low, max(high, low + 1e-6)), uncertainty_map())
+    if len(z) <= MAX_POINTS:
+        order = np.argsort(-log_std)
+        size = float(np.clip(4000 / max(len(z), 1), 1.5, 9.0))
+        colours = scale.to_rgba(log_std[order])
+        ax.scatter(z[order], z_phot[order], c=colours, s=size, lw=0, rasterized=True)
+    else:
+        count, mean = _image(z, z_phot, log_std, limits)
+        strength = np.log1p(count) / np.log1p(max(count.max(), 1.0))
+        pixels = scale.to_rgba(np.nan_to_num(mean, nan=low))
+        pixels[..., 3] = np.where(count > 0, FAINTEST + (1 - FAINTEST) * strength, 0.0)
+        ax.imshow(pixels, extent=(*limits, *limits), origin="lower", interpolation="nearest", aspect="auto", zorder=1)
+    line = np.array(limits)
+    ax.plot(line, line, color=INK, lw=0.8, zorder=2)
+    for sign in (-1.0, 1.0):
+        ax.plot(line, line + sign * OUTLIER * (1.0 + line), color=FAINT, lw=0.8, ls=":", zorder=2)
+    ax.set(xlim=limits, ylim=limits, xlabel=Z_SPEC, ylabel=Z_PHOT)
+    ax.set_box_aspect(1)
+    ax.figure.colorbar(scale, ax=ax, label=r"$\log_{10}\,\sigma_z$, predicted", pad=0.02, extend="both")
+    return ax

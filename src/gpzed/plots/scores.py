@@ -1,0 +1,144 @@
+"""Scores as curves: against the error allowed, the fraction kept, and the size of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpzed.evaluation import Improvement, RejectionCurve, RetainedCurve
+from gpzed.plots._labels import ERROR, KEPT, metric_label
+from gpzed.plots._style import FAINT, add_legend, as_mapping, drawn, line_styles
+
+
+@drawn
+def plot_retained(curves: RetainedCurve | Mapping[str, RetainedCurve], ax: Any = None) -> Any:
+    """Draw FR_e, the percentage of objects with an error below e, against e.
+
+    Parameters
+    ----------
+    curves : RetainedCurve, or mapping of names to RetainedCurve
+        From `gpzed.evaluation.retained_curve`.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    named = as_mapping(curves)
+    for curve, style in zip(named.values(), line_styles(named), strict=True):
+        ax.plot(curve.thresholds, curve.values, **style)
+    last = max(float(curve.thresholds[-1]) for curve in named.values())
+    ax.set(xlim=(0.0, last), ylim=(0.0, 101.0), xlabel=f"$e$, largest {ERROR}", ylabel=r"FR$_e$ [%]")
+    add_legend(ax, loc="lower right")
+    return ax
+
+
+@drawn
+def plot_rejection(curves: RejectionCurve | Mapping[str, RejectionCurve], ax: Any = None) -> Any:
+    """Draw a metric against the percentage of objects kept, the most certain first.
+
+    Parameters
+    ----------
+    curves : RejectionCurve, or mapping of names to RejectionCurve
+        From `gpzed.evaluation.rejection_curve`; all of the same metric.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+
+    Raises
+    ------
+    ValueError
+        If the curves are of different metrics.
+    """
+    named = as_mapping(curves)
+    metric = _one_metric(named)
+    for curve, style in zip(named.values(), line_styles(named), strict=True):
+        ax.plot(100.0 * curve.fractions, curve.values, **style)
+    ax.set(xlim=(0.0, 100.0), xlabel=KEPT, ylabel=metric_label(metric))
+    add_legend(ax)
+    return ax
+
+
+@drawn
+def plot_improvement(curves: Improvement | Mapping[str, Improvement], ax: Any = None, *, reference: str = "") -> Any:
+    """Draw the relative difference of methods to a reference along the fraction kept, on a cubic-root axis.
+
+    Parameters
+    ----------
+    curves : Improvement, or mapping of names to Improvement
+        From `gpzed.evaluation.relative_improvement`; all of the same metric.
+    ax : matplotlib axes, optional
+    reference : str
+        Name of the reference, for the label.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    from matplotlib.ticker import NullLocator
+
+    named = as_mapping(curves)
+    metric = _one_metric(named)
+    for curve, style in zip(named.values(), line_styles(named), strict=True):
+        ax.plot(100.0 * curve.fractions, curve.values, **style)
+    ax.axhline(0.0, color=FAINT, lw=0.8)
+    ax.set_yscale("function", functions=(np.cbrt, lambda y: y**3))
+    largest = max((float(np.nanmax(np.abs(c.values), initial=0.0)) for c in named.values()), default=1.0)
+    ticks = np.array([v for v in (0.1, 1, 10, 50, 100, 500, 1000, 5000, 10000) if v <= 1.3 * largest] or [0.1])
+    ax.set_yticks([*-ticks[::-1], 0.0, *ticks])
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    where = f" relative to {reference}" if reference else ""
+    ax.set(xlim=(0.0, 100.0), xlabel=KEPT, ylabel=f"{metric_label(metric)}: difference{where} [%]")
+    add_legend(ax)
+    return ax
+
+
+@drawn
+def plot_complexity(
+    curves: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]],
+    ax: Any = None,
+    *,
+    metric: str = "rmse",
+    unit: str = "basis functions",
+) -> Any:
+    """Draw a metric against the number of basis functions (or trees), one line per method.
+
+    Parameters
+    ----------
+    curves : mapping of names to (sizes, values)
+    ax : matplotlib axes, optional
+    metric : str
+        What the values are.
+    unit : str
+        What the sizes count.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    ticks: set[float] = set()
+    for (sizes, values), style in zip(curves.values(), line_styles(curves), strict=True):
+        at = np.asarray(sizes, dtype=np.float64)
+        ax.plot(at, np.asarray(values, dtype=np.float64), marker="o", ms=3.5, **style)
+        ticks |= set(at.tolist())
+    ax.set_xscale("log")
+    ax.set_xticks(sorted(ticks), [f"{tick:g}" for tick in sorted(ticks)])
+    ax.minorticks_off()
+    ax.set(xlabel=f"number of {unit}", ylabel=metric_label(metric))
+    add_legend(ax)
+    return ax
+
+
+def _one_metric(curves: Mapping[str, Any]) -> str:
+    """Return the metric of all curves."""
+    found = {curve.metric for curve in curves.values()}
+    if len(found) != 1:
+        msg = f"the curves are of {sorted(found) or 'no metric'}; draw those of one metric on one pair of axes."
+        raise ValueError(msg)
+    return str(found.pop())

@@ -1,0 +1,193 @@
+"""Figures: what is drawn is what was given, on the axes given, and files come out in the format asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpzed import plots
+from gpzed.errors import MissingDependencyError
+from gpzed.evaluation import (
+    binned_metrics,
+    pit_histogram,
+    qq_curve,
+    rejection_curve,
+    relative_improvement,
+    reliability,
+    retained_curve,
+    uncertainty_boxes,
+)
+from gpzed.plots.scatter import CELLS, MAX_POINTS
+from gpzed.prediction import Prediction
+
+pytest.importorskip("matplotlib")
+
+
+def sample(n: int = 600, seed: int = 0) -> tuple[np.ndarray, Prediction]:
+    rng = np.random.default_rng(seed)
+    z, std = rng.gamma(4.0, 0.18, n), rng.uniform(0.02, 0.2, n)
+    return z, Prediction.gaussian(z + std * rng.standard_normal(n), 0.2 * std**2, 0.8 * std**2)
+
+
+Z, P = sample()
+Z2, P2 = sample(seed=1)
+CURVE, CURVE2 = rejection_curve(Z, P), rejection_curve(Z2, P2)
+REPORT = SimpleNamespace(history=[SimpleNamespace(score=s) for s in (-9.0, 1.0, 1.2, 1.1)], best_iteration=3)
+RNG = np.random.default_rng(3)
+CENTERS = RNG.standard_normal((6, 3))
+DRAWINGS: dict[str, Callable[..., Any]] = {
+    "scatter": lambda **o: plots.plot_scatter(Z, P, **o),
+    "redshifts": lambda **o: plots.plot_redshift_distribution(Z, P, **o),
+    "redshifts without truth": lambda **o: plots.plot_redshift_distribution(None, P, **o),
+    "retained": lambda **o: plots.plot_retained(retained_curve(Z, P), **o),
+    "rejection": lambda **o: plots.plot_rejection({"a": CURVE, "b": CURVE2}, **o),
+    "improvement": lambda **o: plots.plot_improvement({"b": relative_improvement(CURVE, CURVE2)}, **o),
+    "complexity": lambda **o: plots.plot_complexity({"GPVC": ([5, 10], [0.06, 0.05])}, **o),
+    "bins": lambda **o: plots.plot_binned(binned_metrics(Z, P), **o),
+    "boxes": lambda **o: plots.plot_variance_boxes(uncertainty_boxes(Z, P), **o),
+    "pit": lambda **o: plots.plot_pit(pit_histogram(Z, P), **o),
+    "qq": lambda **o: plots.plot_qq(qq_curve(Z, P), **o),
+    "reliability": lambda **o: plots.plot_reliability(reliability(Z, P), **o),
+    "history": lambda **o: plots.plot_history([REPORT, REPORT], **o),
+    "sparsity": lambda **o: plots.plot_sparsity([1.0, 1e4, 3.0], [2.0, 1e6], **o),
+    "ellipses": lambda **o: plots.plot_basis_ellipses(CENTERS, np.array([0.7]), points=CENTERS, **o),
+}
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_every_figure_has_labels_and_can_be_drawn(name: str) -> None:
+    ax = DRAWINGS[name]()
+    ax.figure.canvas.draw()
+    assert ax.get_xlabel()
+    assert ax.get_ylabel()
+    assert ax.has_data()
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_figures_are_drawn_on_the_axes_given(name: str) -> None:
+    from matplotlib.figure import Figure
+
+    ax = Figure().add_subplot()
+    assert DRAWINGS[name](ax=ax) is ax
+    assert ax.has_data()
+
+
+@pytest.mark.parametrize("suffix", ["pdf", "svg", "png"])
+def test_the_suffix_tells_the_format(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"figure.{suffix}"
+    ax = plots.plot_pit(pit_histogram(Z, P))
+    plots.save_figure(ax, path)
+    begin = {"pdf": b"%PDF", "svg": b"<?xml", "png": b"\x89PNG"}[suffix]
+    assert path.read_bytes().startswith(begin)
+    if suffix != "svg":  # matplotlib names clip paths of an SVG by chance
+        again = tmp_path / f"again.{suffix}"
+        plots.save_figure(ax.figure, again)
+        assert again.read_bytes() == path.read_bytes()
+
+
+def test_unknown_formats_and_folders_are_named(tmp_path: Path) -> None:
+    ax = plots.plot_pit(pit_histogram(Z, P))
+    with pytest.raises(ValueError, match=r"does not end in a known format; use one of \.pdf, \.svg, \.png"):
+        plots.save_figure(ax, tmp_path / "figure.doc")
+    with pytest.raises(ValueError, match="does not exist; create it"):
+        plots.save_figure(ax, tmp_path / "none" / "figure.pdf")
+
+
+def test_the_style_is_left_behind() -> None:
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    plots.plot_rejection(CURVE)
+    assert dict(mpl.rcParams) == before
+    with plots.figure_style():
+        assert mpl.rcParams["pdf.fonttype"] == 42
+    assert dict(mpl.rcParams) == before
+
+
+def test_many_objects_become_cells_that_count_them_all() -> None:
+    z, p = sample(MAX_POINTS + 1)
+    image = plots.plot_scatter(z, p).images[0].get_array()
+    assert image.shape == (CELLS, CELLS, 4)
+    lone = np.array(z)
+    lone[0] = p.mean[0] + 1.0  # one outlier, far from all others
+    alpha = plots.plot_scatter(lone, p).images[0].get_array()[..., 3]
+    assert 0 < alpha[alpha > 0].min() < alpha.max() == 1.0
+    few = plots.plot_scatter(z[:MAX_POINTS], p[:MAX_POINTS])
+    assert len(few.collections[0].get_offsets()) == MAX_POINTS
+
+
+def test_lines_hold_the_numbers_given() -> None:
+    line = plots.plot_rejection({"a": CURVE}).lines[0]
+    np.testing.assert_array_equal(line.get_xdata(), 100 * CURVE.fractions)
+    np.testing.assert_array_equal(line.get_ydata(), CURVE.values)
+    curve = retained_curve(Z, P)
+    np.testing.assert_array_equal(plots.plot_retained(curve).lines[0].get_ydata(), curve.values)
+    sparsity = plots.plot_sparsity([1.0, 1e4, 3.0], [2.0, 1e6])
+    np.testing.assert_allclose(sparsity.lines[0].get_ydata(), [1.0, 1e-2])  # the third belongs to the mean function
+    np.testing.assert_allclose(plots.plot_sparsity([1.0, 1e4, 0.25]).lines[0].get_ydata(), [2.0, 1.0, 1e-2])
+
+
+def test_improvement_is_on_a_cubic_root_axis() -> None:
+    ax = plots.plot_improvement({"b": relative_improvement(CURVE, CURVE2)}, reference="a")
+    down, middle, up = (ax.yaxis.get_transform().transform(v) for v in (-8.0, 0.0, 27.0))
+    assert (down, middle, up) == pytest.approx((-2.0, 0.0, 3.0))
+    assert "relative to a" in ax.get_ylabel()
+
+
+def test_bins_of_one_or_several_methods() -> None:
+    one, two = binned_metrics(Z, P), binned_metrics(Z2, P2)
+    assert len(plots.plot_binned(one).get_legend().get_texts()) == 4
+    several = plots.plot_binned({"a": one, "b": two}, fraction=0.5, min_count=1)
+    assert [text.get_text() for text in several.get_legend().get_texts()] == ["a", "b"]
+    shown = several.lines[1].get_ydata()
+    np.testing.assert_array_equal(shown, one.values["bias"][2][one.counts[2] >= 1])
+    with pytest.raises(ValueError, match="`metric` is 'crps' but the bins hold bias"):
+        plots.plot_binned(one, metric="crps")
+    with pytest.raises(ValueError, match=r"`fraction` is 0\.3 but the bins are of"):
+        plots.plot_binned(one, fraction=0.3)
+
+
+def test_curves_of_different_metrics_do_not_mix() -> None:
+    with pytest.raises(ValueError, match=r"the curves are of \['mll', 'rmse'\]"):
+        plots.plot_rejection({"a": CURVE, "b": rejection_curve(Z, P, "mll")})
+
+
+@pytest.mark.parametrize("shape", [(1,), (6,), (1, 3), (6, 3), (1, 3, 3), (6, 3, 3)])
+def test_ellipses_of_every_structure(shape: tuple[int, ...]) -> None:
+    gamma = np.full(shape, 2.0) if len(shape) < 3 else np.broadcast_to(np.diag([2.0, 4.0, 1.0]), shape)
+    ax = plots.plot_basis_ellipses(CENTERS, gamma, dimensions=(2, 1), weights=[1, -1, 2, 3, 4, 5, 6])
+    assert len(ax.patches) == 6
+    widths = sorted((ax.patches[0].width, ax.patches[0].height))
+    assert widths == pytest.approx([0.5, 2.0] if len(shape) == 3 else [1.0, 1.0])  # diameters, 2 / gamma
+
+
+def test_an_ellipse_is_where_the_response_has_fallen() -> None:
+    gamma = np.triu(RNG.standard_normal((1, 2, 2))) + 2 * np.eye(2)
+    center = np.array([[0.3, -0.2]])
+    outline = plots.plot_basis_ellipses(center, gamma).patches[0]
+    points = outline.get_path().vertices @ outline.get_patch_transform().get_matrix()[:2, :2].T
+    np.testing.assert_allclose(((points[::3] @ gamma[0].T) ** 2).sum(axis=1), 1.0, atol=0.02)
+
+
+def test_ellipses_refuse() -> None:
+    with pytest.raises(ValueError, match=r"`dimensions` is \(0, 3\); expected two different ones of 0 to 2"):
+        plots.plot_basis_ellipses(CENTERS, np.ones(6), dimensions=(0, 3))
+    with pytest.raises(ValueError, match=r"`factors` has shape \(5,\); expected one or 6 factors of 3 dimensions"):
+        plots.plot_basis_ellipses(CENTERS, np.ones(5))
+
+
+def test_scatter_refuses_other_lengths() -> None:
+    with pytest.raises(ValueError, match="but the prediction has 600 objects"):
+        plots.plot_scatter(Z[:-1], P)
+
+
+def test_without_matplotlib_there_is_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install gpzed\[plot\]"):
+        plots.plot_rejection(CURVE)
