@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "info": ("gpzed.adapters.cli.info", "Show what a model file holds."),
     "config": ("gpzed.adapters.cli.config", "Print a commented configuration file."),
     "sdss": ("gpzed.adapters.cli.sdss", "Print the query for the paper's SDSS sample."),
+    "paper": ("gpzed.adapters.cli.paper", "Make the tables and figures of the paper again."),
     "demo": ("gpzed.adapters.cli.demo", "Simulate a survey, train, predict and evaluate."),
     "completion": ("gpzed.adapters.cli.completion", "Print the shell completion script."),
 }

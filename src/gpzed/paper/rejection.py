@@ -1,0 +1,101 @@
+"""Figure 4, Figure 5 and Table 2: scores of the objects kept by predicted variance, and GPVC against the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpzed.evaluation import RejectionCurve, relative_improvement
+from gpzed.paper import published
+from gpzed.paper.bench import Experiment, Table
+from gpzed.paper.drawing import LABELS, legend_below, panels, style
+from gpzed.paper.runs import table_parts, usable
+from gpzed.paper.store import ResultError, floats
+
+REFERENCE = "GPVC"
+TICKS = (-50, -10, -1, 0, 1, 10, 50)
+
+
+def _assemble(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    runs = usable(parts)
+    return {
+        "fraction": runs[0]["rejection"]["fraction"],
+        "methods": {run["method"]: {key: run["rejection"][key] for key in LABELS} for run in runs},
+    }
+
+
+def _draw(content: dict[str, Any]) -> Any:
+    figure, axes = panels(2, 2)
+    for ax, (key, label) in zip(axes.flat, LABELS.items(), strict=True):
+        for name, curves in content["methods"].items():
+            ax.plot(100.0 * floats(content["fraction"]), floats(curves[key]), label=name, **style(name))
+        ax.set(xlabel="percentage of the objects kept", ylabel=label)
+    legend_below(figure, axes[0, 0])
+    return figure
+
+
+def improvement(content: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return mean and curve of the relative improvement of GPVC over each other method, by metric."""
+    methods = content["methods"]
+    if REFERENCE not in methods:
+        raise ResultError(f"the results have no {REFERENCE} to compare with; run `gpzed paper --table metrics` again")
+    fraction = floats(content["fraction"])
+
+    def curve(name: str, key: str) -> RejectionCurve:
+        return RejectionCurve(key, fraction, np.zeros(len(fraction), dtype=np.intp), floats(methods[name][key]))
+
+    found: dict[str, dict[str, Any]] = {}
+    for name in methods:
+        if name != REFERENCE:
+            each = {key: relative_improvement(curve(REFERENCE, key), curve(name, key)) for key in LABELS}
+            found[name] = {key: {"mean": one.mean, "values": one.values} for key, one in each.items()}
+    return found
+
+
+def _assemble_improvement(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    content = _assemble(parts)
+    return {"fraction": content["fraction"], "reference": REFERENCE, "methods": improvement(content)}
+
+
+def _draw_improvement(content: dict[str, Any]) -> Any:
+    """Draw ``100 (method - GPVC) / |method|`` on the paper's cubic-root axis."""
+    figure, axes = panels(2, 2)
+    for ax, (key, label) in zip(axes.flat, LABELS.items(), strict=True):
+        for name, curves in content["methods"].items():
+            ax.plot(100.0 * floats(content["fraction"]), floats(curves[key]["values"]), label=name, **style(name))
+        ax.axhline(0.0, color="black", lw=0.6)
+        ax.set_yscale("function", functions=(np.cbrt, lambda y: np.asarray(y) ** 3))
+        ax.set_yticks(TICKS)
+        ax.set(xlabel="percentage of the objects kept", ylabel=f"{label}: difference to {REFERENCE} (%)")
+    legend_below(figure, axes[0, 0])
+    return figure
+
+
+def _table_improvement(content: dict[str, Any]) -> Table:
+    """Return ours with the paper's in brackets."""
+    rows = []
+    for name, metrics in content["methods"].items():
+        theirs = published.IMPROVEMENT.get(published.STANDS_FOR.get(name, name), {})
+        texts = []
+        for key in ("rmse", "mll", "fr_0.15", "fr_0.05"):
+            mean = metrics[key]["mean"]
+            text = "-" if mean is None else f"{mean:.3g}"
+            texts.append(f"{text} ({theirs[key]:g})" if theirs else text)
+        rows.append((name, *texts))
+    return Table(("GPVC better than", "RMSE %", "MLL %", "FR0.15 %", "FR0.05 %"), tuple(rows))
+
+
+REJECTION = Experiment(
+    "rejection", "Figure 4, section 7.3", "scores against the percentage kept", table_parts, _assemble, _draw
+)
+IMPROVEMENT = Experiment(
+    "improvement",
+    "Figure 5 and Table 2, section 7.3",
+    "relative improvement of GPVC over the others",
+    table_parts,
+    _assemble_improvement,
+    _draw_improvement,
+    _table_improvement,
+)

@@ -1,0 +1,148 @@
+"""Table 3 and section 7.6: measured time of a step against n, d and m, with fitted exponents beside the theory."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpzed._types import FloatArray
+from gpzed.errors import ConvergenceWarning
+from gpzed.model import GPzRegressor, SPGPRegressor
+from gpzed.paper import published
+from gpzed.paper.bench import Bench, Experiment, Table
+from gpzed.paper.data import Rows
+from gpzed.paper.drawing import panels, style
+from gpzed.paper.forest import train_forest
+from gpzed.paper.store import Part
+
+NAMES = ("GPGL", "GPVL", "GPVC", "SPGP", "forest")
+CENTRE = {"n": 20_000, "d": 10, "m": 100}
+GRIDS = {"n": (5_000, 10_000, 20_000, 40_000), "d": (5, 10, 20, 40), "m": (25, 50, 100, 200, 400)}
+#: The paper's own measurement: 100,000 rows, 5 basis functions and 500 iterations, or 5 trees.
+PAPER_RUN = {"n": 100_000, "d": 10, "m": 5}
+PAPER_ITERATIONS = 500
+QUICK_CENTRE, QUICK_GRIDS = {"n": 500, "d": 4, "m": 10}, {"n": (250, 500), "d": (2, 4), "m": (5, 10)}
+STEPS = 6
+
+#: Operations of one step (of the whole forest) by Table 3 of the paper.
+THEORY: dict[str, Callable[[float, float, float], float]] = {
+    "GPGL": lambda n, d, m: n * m * d + n * m**2,
+    "GPVL": lambda n, d, m: n * m * d + n * m**2,
+    "GPVC": lambda n, d, m: n * m * d**2 + n * m**2,
+    "SPGP": lambda n, d, m: n * m * d + n * m**2,
+    "forest": lambda n, d, m: n * m * d * np.log(n),
+}
+FORMULAE = {
+    "GPGL": "n m d + n m²",
+    "GPVL": "n m d + n m²",
+    "GPVC": "n m d² + n m²",
+    "SPGP": "n m d + n m²",
+    "forest": "n m d ln n",
+}
+
+
+def _make_rows(n: int, d: int, seed: int) -> Rows:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    noise = 0.05 + 0.1 / (1.0 + np.exp(-X[:, 0]))
+    return Rows(X, np.sin(X[:, 0]) + 0.3 * X[:, 1] ** 2 + noise * rng.standard_normal(n))
+
+
+def measure(name: str, size: Mapping[str, int], seed: int, n_threads: int | None) -> float:
+    """Return the fewest seconds seen for one evaluation of objective and gradient; for trees, those of the training."""
+    rows, m = _make_rows(size["n"], size["d"], seed), size["m"]
+    if name == "forest":
+        started = time.perf_counter()
+        train_forest(rows, m, seed, n_threads)
+        return time.perf_counter() - started
+    common: dict[str, Any] = {"init": "data", "validation_fraction": 0.0, "max_iter": STEPS, "n_threads": n_threads}
+    model: Any = (
+        SPGPRegressor(m, random_state=seed, **common)
+        if name == "SPGP"
+        else GPzRegressor(m, name[2:], coarse_to_fine=False, random_state=seed, **common)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        history = model.fit(rows.X, rows.z).report_.history
+    seconds = np.diff([step.seconds for step in history])
+    return float(np.min(seconds / np.diff([step.evaluations for step in history])))
+
+
+def _parts(bench: Bench) -> Sequence[Part]:
+    centre, grids = (QUICK_CENTRE, QUICK_GRIDS) if bench.quick else (CENTRE, GRIDS)
+    paper_run = {**PAPER_RUN, "n": QUICK_CENTRE["n"]} if bench.quick else PAPER_RUN
+    seed, n_threads = bench.effort.seed, bench.effort.n_threads
+
+    def part(name: str) -> Part:
+        def compute() -> dict[str, Any]:
+            times: dict[str, list[float]] = {}
+            for letter, values in grids.items():
+                times[letter] = [measure(name, {**centre, letter: value}, seed, n_threads) for value in values]
+            once = measure(name, paper_run, seed, n_threads)
+            return {
+                "method": name,
+                "grid": grids,
+                "centre": centre,
+                "seconds": times,
+                "paper_run": {**paper_run, "seconds": once * (1 if name == "forest" else PAPER_ITERATIONS)},
+                "threads": n_threads,
+            }
+
+        return Part(f"time-{name.lower()}", {"grid": grids, "centre": centre, "seed": seed, "method": name}, compute)
+
+    return [part(name) for name in NAMES]
+
+
+def exponent(values: Sequence[float], seconds: Sequence[float]) -> float:
+    """Return the slope of ln seconds against ln values, by least squares."""
+    return float(np.polyfit(np.log(values), np.log(seconds), 1)[0])
+
+
+def _theory(name: str, letter: str, centre: dict[str, float], values: Sequence[float]) -> FloatArray:
+    sizes = [{**centre, letter: value} for value in values]
+    return np.array([THEORY[name](size["n"], size["d"], size["m"]) for size in sizes])
+
+
+def _assemble(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    methods = {}
+    for run in (part["result"] for part in parts):
+        name = run["method"]
+        fitted = {letter: exponent(run["grid"][letter], run["seconds"][letter]) for letter in run["grid"]}
+        expected = {
+            letter: exponent(values, list(_theory(name, letter, run["centre"], values)))
+            for letter, values in run["grid"].items()
+        }
+        methods[name] = {**run, "exponent": fitted, "theory": expected}
+    return {"methods": methods}
+
+
+def _draw(content: dict[str, Any]) -> Any:
+    figure, axes = panels(1, 3, 3.8, 3.4)
+    words = {"n": "training rows n", "d": "inputs d", "m": "basis functions or trees m"}
+    for ax, (letter, label) in zip(axes.flat, words.items(), strict=True):
+        for name, run in content["methods"].items():
+            values, seconds = run["grid"][letter], run["seconds"][letter]
+            ax.plot(values, seconds, marker="o", ms=3, label=f"{name}: {run['exponent'][letter]:.2f}", **style(name))
+        ax.set(xscale="log", yscale="log", xlabel=label, ylabel="seconds")
+        ax.legend(frameon=False, fontsize=7, title="fitted exponent", title_fontsize=7)
+    return figure
+
+
+def _table(content: dict[str, Any]) -> Table:
+    rows = []
+    for name, run in content["methods"].items():
+        pairs = [f"{run['exponent'][letter]:.2f} ({run['theory'][letter]:.2f})" for letter in ("n", "d", "m")]
+        theirs = published.SECONDS.get(name)
+        seconds = f"{run['paper_run']['seconds']:.1f}"
+        rows.append((name, FORMULAE[name], *pairs, seconds, "" if theirs is None else f"{theirs:g}"))
+    headings = ("method", "theory", "n", "d", "m", "seconds of the paper's run", "paper")
+    return Table(headings, tuple(rows))
+
+
+TIME = Experiment(
+    "time", "Table 3, section 7.6", "time against n, d and m beside the theory", _parts, _assemble, _draw, _table
+)
