@@ -386,6 +386,16 @@ def test_to_qp(monkeypatch):
     kind, data = p.truncate(0.0).to_qp(grid=[0.0, 1.0])
     assert kind == "interp"
     assert data["yvals"].shape == (40, 2)
+    stand_in.stats = types.SimpleNamespace(norm="norm", truncnorm="truncnorm")
+    kind, data = p.to_qp(kind="norm")
+    assert kind == "norm"
+    np.testing.assert_array_equal(data["scale"][:, 0], p.std)
+    one = Prediction.gaussian(p.mean, 0.0, p.variance)
+    kind, data = one.truncate(0.1).to_qp(kind="norm")
+    assert kind == "truncnorm"
+    np.testing.assert_allclose(data["loc"] + data["a"] * data["scale"], 0.1)
+    with pytest.raises(ValueError, match="a truncated mixture is no truncated Gaussian"):
+        p.truncate(0.0).to_qp(kind="norm")
 
 
 def test_real_qp_agrees():

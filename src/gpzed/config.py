@@ -219,6 +219,28 @@ def _sections() -> dict[str, Any]:
     return {item.name: item.default_factory for item in dataclasses.fields(RunConfig) if item.name != "seed"}
 
 
+def option_hints(section: str) -> dict[str, Any]:
+    """Return the types of the options of a section, in their order.
+
+    Parameters
+    ----------
+    section : str
+        Name of a section of `RunConfig`.
+
+    Returns
+    -------
+    dict of str to type hint
+    """
+    kind = _sections()[section]
+    resolved = {} if kind is ModelConfig else get_type_hints(kind)
+    return {item.name: resolved.get(item.name, item.type) for item in dataclasses.fields(kind)}
+
+
+def option_docs(section: str) -> dict[str, str]:
+    """Return the descriptions of the options of a section, or of the top level for ""."""
+    return parameter_docs(_sections()[section] if section else RunConfig)
+
+
 def _everywhere(top: list[str]) -> dict[str, str]:
     """Return where every key lives, for hints: the top level first."""
     places = dict.fromkeys(top, "at the top")
@@ -231,9 +253,7 @@ def _everywhere(top: list[str]) -> dict[str, str]:
 def _section(section: str, kind: Any, stored: Any, source: str) -> Any:
     if not isinstance(stored, Mapping):
         raise ConfigError(f"{source}: `{section}` is {stored!r}; expected a section: write [{section}]")
-    hints = {item.name: item.type for item in dataclasses.fields(kind)}
-    if kind is not ModelConfig:
-        hints = get_type_hints(kind)
+    hints = option_hints(section)
     ready = {}
     for key, value in stored.items():
         if key not in hints:
@@ -308,13 +328,11 @@ def config_template(config: RunConfig | None = None) -> str:
         "# Configuration of gpzed: `gpzed train FILE -o MODEL --config THIS_FILE`.",
         "# Values are the defaults; lines that start with #: are unset, remove the #: to set them.",
         "",
-        *commented("seed", chosen.seed, int, parameter_docs(RunConfig)["seed"]),
+        *commented("seed", chosen.seed, int, option_docs("")["seed"]),
     ]
     for section in _sections():
         part = getattr(chosen, section)
-        kind = type(part)
-        hints = {i.name: i.type for i in dataclasses.fields(kind)} if kind is ModelConfig else get_type_hints(kind)
-        docs = parameter_docs(kind)
+        kind, hints, docs = type(part), option_hints(section), option_docs(section)
         lines += ["", f"# {(kind.__doc__ or '').strip().splitlines()[0]}", f"[{section}]"]
         for item in dataclasses.fields(kind):
             lines += commented(item.name, getattr(part, item.name), hints[item.name], docs.get(item.name, ""))

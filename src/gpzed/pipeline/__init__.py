@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpzed.pipeline.evaluate import Evaluation, evaluate, read_predictions
 from gpzed.pipeline.modelfile import TrainedPipeline, load_pipeline, model_hash
-from gpzed.pipeline.predict import PredictReport, added_columns, predict, predict_table, tabulate
+from gpzed.pipeline.predict import PredictReport, predict, predict_columns, predict_table
 from gpzed.pipeline.reporter import Reporter, Task
 from gpzed.pipeline.train import (
     TrainingInterruptedError,
@@ -24,15 +24,14 @@ __all__ = [
     "TrainedPipeline",
     "TrainingInterruptedError",
     "TrainingPlan",
-    "added_columns",
     "evaluate",
     "load_pipeline",
     "model_hash",
     "plan_training",
     "predict",
+    "predict_columns",
     "predict_table",
     "read_predictions",
-    "tabulate",
     "train",
     "train_table",
 ]

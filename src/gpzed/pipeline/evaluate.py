@@ -13,8 +13,9 @@ import numpy as np
 from gpzed._types import FloatArray
 from gpzed.catalog import CatalogInfo, Sentinels, catalog_info, read_catalog
 from gpzed.catalog.conventions import REDSHIFT_NAMES
-from gpzed.errors import CatalogError, SchemaError
+from gpzed.errors import CatalogError, ConfigError, SchemaError
 from gpzed.evaluation import evaluate as evaluate_prediction
+from gpzed.pipeline.qpfile import is_qp_file, read_qp
 from gpzed.pipeline.source import Redshifts, valid_redshifts
 from gpzed.prediction import Prediction
 
@@ -65,26 +66,29 @@ def evaluate(
     min_redshift: float | None = None,
     max_redshift: float | None = None,
     format: str | None = None,
+    truth: str | os.PathLike[str] | None = None,
 ) -> list[Evaluation]:
     """Score files that hold predictions and true redshifts.
 
     Parameters
     ----------
     paths : sequence of path
-        Files of `predict`, or any with the columns ``z_phot`` and ``z_std``.
+        Files of `predict`, any with the columns ``z_phot`` and ``z_std``, and those of qp, which codes of RAIL write.
     redshift : str, optional
         Column of the true redshift; guessed by its name otherwise.
     min_redshift, max_redshift : float, optional
         Only rows above the one and up to the other.
     format : str, optional
         Format, if the suffix does not tell.
+    truth : path, optional
+        Catalogue with the true redshifts, row by row, for files of qp that have none.
 
     Returns
     -------
     list of Evaluation
         One per file.
     """
-    return [_evaluate_one(path, redshift, min_redshift, max_redshift, format) for path in paths]
+    return [_evaluate_one(path, redshift, min_redshift, max_redshift, format, truth) for path in paths]
 
 
 def read_predictions(
@@ -94,30 +98,40 @@ def read_predictions(
     min_redshift: float | None = None,
     max_redshift: float | None = None,
     format: str | None = None,
+    truth: str | os.PathLike[str] | None = None,
 ) -> tuple[FloatArray, Prediction, int, str]:
     """Read true redshifts and predictions.
 
     Parameters
     ----------
-    path, redshift, min_redshift, max_redshift, format
+    path, redshift, min_redshift, max_redshift, format, truth
         As in `evaluate`.
 
     Returns
     -------
     z_spec : ndarray of shape (n,)
     prediction : Prediction
-        The mixture if the file has its components, else one Gaussian per object.
+        The mixture if the file has its components, else one Gaussian per object; what a file of qp holds.
     n_rows : int
         Rows of the file, of which n have a redshift and a prediction.
     column : str
         Column of the true redshift.
     """
-    return _read(path, redshift, min_redshift, max_redshift, format)[:4]
+    return _read(path, redshift, min_redshift, max_redshift, format, truth)[:4]
 
 
 def _read(
-    path: str | os.PathLike[str], redshift: str | None, low: float | None, high: float | None, format: str | None
+    path: str | os.PathLike[str],
+    redshift: str | None,
+    low: float | None,
+    high: float | None,
+    format: str | None,
+    truth: str | os.PathLike[str] | None,
 ) -> tuple[FloatArray, Prediction, int, str, Redshifts]:
+    if format is None and is_qp_file(path):
+        return _read_qp(path, redshift, low, high, truth)
+    if truth is not None:
+        raise ConfigError(f"'{os.fspath(path)}' is no file of qp; only for those are true redshifts read elsewhere")
     info = catalog_info(path, format=format)
     for name in ("z_phot", "z_std"):
         if name not in info.names:
@@ -142,6 +156,38 @@ def _read(
         )
     rows = {name: column_values[keep] for name, column_values in values.items()}
     return z[keep], _prediction(rows, n_components, has_parts), len(table), column, found
+
+
+def _read_qp(
+    path: str | os.PathLike[str],
+    redshift: str | None,
+    low: float | None,
+    high: float | None,
+    truth: str | os.PathLike[str] | None,
+) -> tuple[FloatArray, Prediction, int, str, Redshifts]:
+    stored = read_qp(path)
+    n_rows, where = len(stored.usable), os.fspath(path)
+    if truth is None:
+        column = _redshift_column(where, list(stored.columns), redshift, "or give a catalogue of them with --truth")
+        z = np.asarray(stored.columns[column], dtype=np.float64)
+    else:
+        info = catalog_info(truth)
+        column = _redshift_column(info.path, info.names, redshift)
+        if info.n_rows != n_rows:
+            raise CatalogError(
+                f"'{info.path}' has {info.n_rows} rows but '{where}' has {n_rows} densities; give the catalogue that "
+                "they were made of"
+            )
+        z = read_catalog(truth, columns=[column]).floats(column)
+    found = valid_redshifts(z, low, high, Sentinels())
+    keep = found.keep & stored.usable
+    if not keep.any():
+        raise CatalogError(
+            f"'{where}': none of {n_rows} rows has both a redshift in {column!r} and a density; nothing to score"
+        )
+    chosen = keep[stored.usable]
+    prediction = stored.prediction if chosen.all() else stored.prediction[chosen]
+    return z[keep], prediction, n_rows, column, found
 
 
 def _sentinels(metadata: Mapping[str, Any]) -> Sentinels:
@@ -174,7 +220,7 @@ def _recorded_redshift(info: CatalogInfo) -> str | None:
     return column if column in info.names else None
 
 
-def _redshift_column(path: str, names: Sequence[str], given: str | None) -> str:
+def _redshift_column(path: str, names: Sequence[str], given: str | None, else_: str = "") -> str:
     if given is not None:
         if given not in names:
             raise SchemaError(f"'{path}' has no column {given!r}; it has {', '.join(names[:30])}")
@@ -187,7 +233,7 @@ def _redshift_column(path: str, names: Sequence[str], given: str | None) -> str:
             return lower[known]
     raise SchemaError(
         f"'{path}' has no column of true redshifts that is known by its name ({', '.join(REDSHIFT_NAMES[:4])}, ...); "
-        "name it with --redshift"
+        f"name it with --redshift{', ' if else_ else ''}{else_}"
     )
 
 
@@ -197,8 +243,9 @@ def _evaluate_one(
     low: float | None,
     high: float | None,
     format: str | None,
+    truth: str | os.PathLike[str] | None,
 ) -> Evaluation:
-    z, prediction, n_rows, column, found = _read(path, redshift, low, high, format)
+    z, prediction, n_rows, column, found = _read(path, redshift, low, high, format, truth)
     metrics = {name: float(value) for name, value in evaluate_prediction(z, prediction).items() if name != "n"}
     used = (float(z.min()), float(z.max()))
     return Evaluation(os.fspath(path), n_rows, len(z), column, metrics, used, found.causes)

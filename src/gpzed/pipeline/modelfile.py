@@ -21,7 +21,7 @@ from gpzed.model.persistence import read_model, save_with_pipeline
 from gpzed.prediction import Prediction
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TrainedPipeline:
     """A fitted estimator with its schema, features, configuration and provenance.
 
@@ -46,6 +46,10 @@ class TrainedPipeline:
     redshift_mean: float
     redshift_variance: float
     provenance: dict[str, Any]
+
+    def __repr__(self) -> str:
+        what = f"{self.model.n_basis_} basis functions ({self.model.covariance})"
+        return f"<TrainedPipeline of {what}, bands {', '.join(self.schema.bands)}>"
 
     @property
     def sentinels(self) -> Sentinels:

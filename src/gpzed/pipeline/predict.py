@@ -104,7 +104,7 @@ class _Job:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Of the computed columns, in order."""
-        return np.dtype([(name, "<u4" if name == "z_flags" else "<f8") for name in self.added])
+        return column_dtype(self.options, self.n_components)
 
     @property
     def added(self) -> list[str]:
@@ -367,6 +367,30 @@ def predict_table(
     """
     inputs = make_inputs(table, schema or trained.schema, sentinels or trained.sentinels, trained.transformer)
     return trained.predict(inputs.X, inputs.flags), inputs.photometry.report
+
+
+def predict_columns(prediction: Prediction, options: PredictConfig | None = None) -> dict[str, AnyArray]:
+    """Return the columns that `predict` adds to a catalogue, by name.
+
+    Parameters
+    ----------
+    prediction : Prediction
+    options : PredictConfig, optional
+        Quantiles and components; neither `columns` nor `chunk_rows` matter.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (n,)
+    """
+    options = options or PredictConfig()
+    dtype = column_dtype(options, prediction.n_components)
+    values = tabulate(prediction, options, dtype)
+    return {name: np.ascontiguousarray(values[name]) for name in dtype.names or ()}
+
+
+def column_dtype(options: PredictConfig, n_components: int) -> np.dtype[Any]:
+    """Return names and types of the columns that prediction adds, in order."""
+    return np.dtype([(name, "<u4" if name == "z_flags" else "<f8") for name in added_columns(options, n_components)])
 
 
 def tabulate(prediction: Prediction, options: PredictConfig, dtype: np.dtype[Any]) -> AnyArray:

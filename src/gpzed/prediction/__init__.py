@@ -1,7 +1,8 @@
-"""The predictive distribution: a (possibly truncated) mixture of Gaussians per object."""
+"""The predictive distribution: a (possibly truncated) mixture of Gaussians per object, or densities on a grid."""
 
 from __future__ import annotations
 
 from gpzed.prediction.distribution import Prediction
+from gpzed.prediction.gridded import GriddedPrediction
 
-__all__ = ["Prediction"]
+__all__ = ["GriddedPrediction", "Prediction"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, SupportsIndex, cast
+from typing import Any, Literal, SupportsIndex, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -354,10 +354,21 @@ class Prediction:
         out: FloatArray = total / weight.sum()
         return out
 
-    def to_qp(self, grid: npt.ArrayLike | None = None) -> Any:
-        """Return a qp ensemble: ``qp.mixmod``, or ``qp.interp`` on `grid` if one is given.
+    def to_qp(self, grid: npt.ArrayLike | None = None, *, kind: Literal["mixmod", "norm"] = "mixmod") -> Any:
+        """Return a qp ensemble.
 
-        A truncated prediction needs a grid, since ``qp.mixmod`` cannot be truncated.
+        Parameters
+        ----------
+        grid : array-like of shape (g,), optional
+            If given, the densities on this grid, as ``qp.interp``, which knows nothing outside it.
+        kind : {"mixmod", "norm"}
+            Without a grid: the mixture as it is, or one Gaussian for each object, ``qp.stats.norm``: that with the mean
+            and the variance of the mixture where there are several. If truncated, ``qp.stats.truncnorm``; ``qp.mixmod``
+            cannot be truncated.
+
+        Returns
+        -------
+        qp.Ensemble
         """
         try:
             import qp
@@ -367,8 +378,22 @@ class Prediction:
         if grid is not None:
             at = check.grid("grid", grid)
             return qp.Ensemble(qp.interp, data={"xvals": at, "yvals": self.pdf_grid(at)})
+        if kind == "norm":
+            return self._to_qp_norm(qp)
         if self.lower is not None:
             msg = f"`lower` is {self.lower} but qp.mixmod has no truncation; give a `grid` or truncate(None)."
             raise ValueError(msg)
         data = {"means": self.means, "stds": self.component_stds, "weights": self.weights}
         return qp.Ensemble(qp.mixmod, data={k: np.array(v) for k, v in data.items()})
+
+    def _to_qp_norm(self, qp: Any) -> Any:
+        if self.n_components > 1 and self.lower is not None:
+            msg = "a truncated mixture is no truncated Gaussian; give a `grid`, or truncate a single Gaussian."
+            raise ValueError(msg)
+        several = self.n_components > 1
+        loc = np.array(self.mean if several else self.means[:, 0])[:, None]
+        scale = np.array(self.std if several else self.component_stds[:, 0])[:, None]
+        if self.lower is None:
+            return qp.Ensemble(qp.stats.norm, data={"loc": loc, "scale": scale})
+        ends = {"a": (self.lower - loc) / scale, "b": np.full_like(loc, np.inf)}
+        return qp.Ensemble(qp.stats.truncnorm, data={**ends, "loc": loc, "scale": scale})
