@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from gpzed.evaluation import BinnedMetrics
+from gpzed.evaluation.binned import PAPER_FRACTIONS
 from gpzed.paper.bench import Experiment
-from gpzed.paper.drawing import legend_below, panels, style
+from gpzed.paper.drawing import legend_below, panels
 from gpzed.paper.runs import table_parts, usable
 from gpzed.paper.store import floats
-
-MIN_COUNT = 5
-"""Objects in a bin below which its bias is not drawn."""
+from gpzed.plots import plot_binned
 
 
 def _assemble(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -21,16 +21,20 @@ def _assemble(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _draw(content: dict[str, Any]) -> Any:
-    figure, axes = panels(2, 2, sharex=True)
-    fractions = next(iter(content["methods"].values()))["fractions"]
-    for index, (ax, fraction) in enumerate(zip(axes.flat, fractions, strict=True)):
-        for name, bins in content["methods"].items():
-            edges = floats(bins["edges"])
-            values = np.where(floats(bins["counts"][index]) >= MIN_COUNT, floats(bins["values"][index]), np.nan)
-            ax.plot(0.5 * (edges[1:] + edges[:-1]), values, marker="o", ms=3, label=name, **style(name))
-        ax.axhline(0.0, color="black", lw=0.6)
-        ax.set(title=f"{100 * fraction:.0f} % kept", xlabel="spectroscopic redshift", ylabel="bias")
-    legend_below(figure, axes[0, 0])
+    figure, axes = panels(2, 2)
+    bins = {
+        name: BinnedMetrics(
+            floats(stored["edges"]),
+            floats(stored["fractions"]),
+            np.array(stored["counts"], dtype=np.intp),
+            {"bias": floats(stored["values"])},
+        )
+        for name, stored in content["methods"].items()
+    }
+    for ax, fraction in zip(axes.flat, PAPER_FRACTIONS, strict=True):
+        plot_binned(bins, ax, metric="bias", fraction=fraction)
+        ax.set_title(f"{100 * fraction:.0f} % kept")
+    legend_below(figure, axes)
     return figure
 
 

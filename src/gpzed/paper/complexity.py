@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpzed.paper.bench import Bench, Experiment, Table
-from gpzed.paper.drawing import LABELS, legend_below, panels, style
+from gpzed.paper.drawing import PANELS, legend_below, panels
 from gpzed.paper.runs import complexity_parts, usable
 from gpzed.paper.store import Part
+from gpzed.plots import plot_complexity
 
 NAMES = ("forest", "SPGP", "GPGL", "GPVL", "GPVC")
 
@@ -23,7 +24,7 @@ def _assemble(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "methods": {
             name: {
                 "size": [run["size"] for run in runs if run["method"] == name],
-                **{key: [run["metrics"][key] for run in runs if run["method"] == name] for key in LABELS},
+                **{key: [run["metrics"][key] for run in runs if run["method"] == name] for key in PANELS},
                 "seconds": [run["seconds"]["train"] for run in runs if run["method"] == name],
             }
             for name in NAMES
@@ -33,11 +34,10 @@ def _assemble(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _draw(content: dict[str, Any]) -> Any:
     figure, axes = panels(2, 2)
-    for ax, (key, label) in zip(axes.flat, LABELS.items(), strict=True):
-        for name, curve in content["methods"].items():
-            ax.plot(curve["size"], curve[key], marker="o", ms=3, label=name, **style(name))
-        ax.set(xscale="log", xlabel="basis functions / trees", ylabel=label)
-    legend_below(figure, axes[0, 0])
+    for ax, key in zip(axes.flat, PANELS, strict=True):
+        curves = {name: (curve["size"], curve[key]) for name, curve in content["methods"].items()}
+        plot_complexity(curves, ax, metric=key, unit="basis functions or trees")
+    legend_below(figure, axes)
     return figure
 
 

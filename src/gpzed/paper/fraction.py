@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gpzed.evaluation import RetainedCurve
 from gpzed.paper.bench import Experiment
-from gpzed.paper.drawing import panels, style
+from gpzed.paper.drawing import panels
 from gpzed.paper.runs import table_parts, usable
+from gpzed.paper.store import floats
+from gpzed.plots import plot_retained
 
 
 def _assemble(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -20,10 +23,9 @@ def _assemble(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _draw(content: dict[str, Any]) -> Any:
     figure, axes = panels(1, 1, 6.0, 4.5)
-    for name, percent in content["percent"].items():
-        axes[0, 0].plot(content["threshold"], percent, label=name, **style(name))
-    axes[0, 0].set(xlabel="threshold e", ylabel="FR$_e$ (%)", ylim=(None, 100))
-    axes[0, 0].legend(frameon=False)
+    threshold = floats(content["threshold"])
+    curves = {name: RetainedCurve(threshold, floats(percent)) for name, percent in content["percent"].items()}
+    plot_retained(curves, axes[0, 0])
     return figure
 
 

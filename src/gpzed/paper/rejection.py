@@ -7,32 +7,35 @@ from typing import Any
 
 import numpy as np
 
-from gpzed.evaluation import RejectionCurve, relative_improvement
+from gpzed.evaluation import Improvement, RejectionCurve, relative_improvement
 from gpzed.paper import published
 from gpzed.paper.bench import Experiment, Table
-from gpzed.paper.drawing import LABELS, legend_below, panels, style
+from gpzed.paper.drawing import PANELS, legend_below, panels
 from gpzed.paper.runs import table_parts, usable
 from gpzed.paper.store import ResultError, floats
+from gpzed.plots import plot_improvement, plot_rejection
 
 REFERENCE = "GPVC"
-TICKS = (-50, -10, -1, 0, 1, 10, 50)
 
 
 def _assemble(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     runs = usable(parts)
     return {
         "fraction": runs[0]["rejection"]["fraction"],
-        "methods": {run["method"]: {key: run["rejection"][key] for key in LABELS} for run in runs},
+        "methods": {run["method"]: {key: run["rejection"][key] for key in PANELS} for run in runs},
     }
+
+
+def _curve(content: dict[str, Any], name: str, key: str) -> RejectionCurve:
+    fraction = floats(content["fraction"])
+    return RejectionCurve(key, fraction, np.zeros(len(fraction), np.intp), floats(content["methods"][name][key]))
 
 
 def _draw(content: dict[str, Any]) -> Any:
     figure, axes = panels(2, 2)
-    for ax, (key, label) in zip(axes.flat, LABELS.items(), strict=True):
-        for name, curves in content["methods"].items():
-            ax.plot(100.0 * floats(content["fraction"]), floats(curves[key]), label=name, **style(name))
-        ax.set(xlabel="percentage of the objects kept", ylabel=label)
-    legend_below(figure, axes[0, 0])
+    for ax, key in zip(axes.flat, PANELS, strict=True):
+        plot_rejection({name: _curve(content, name, key) for name in content["methods"]}, ax)
+    legend_below(figure, axes)
     return figure
 
 
@@ -41,15 +44,12 @@ def improvement(content: dict[str, Any]) -> dict[str, dict[str, Any]]:
     methods = content["methods"]
     if REFERENCE not in methods:
         raise ResultError(f"the results have no {REFERENCE} to compare with; run `gpzed paper --table metrics` again")
-    fraction = floats(content["fraction"])
-
-    def curve(name: str, key: str) -> RejectionCurve:
-        return RejectionCurve(key, fraction, np.zeros(len(fraction), dtype=np.intp), floats(methods[name][key]))
-
     found: dict[str, dict[str, Any]] = {}
     for name in methods:
         if name != REFERENCE:
-            each = {key: relative_improvement(curve(REFERENCE, key), curve(name, key)) for key in LABELS}
+            each = {
+                key: relative_improvement(_curve(content, REFERENCE, key), _curve(content, name, key)) for key in PANELS
+            }
             found[name] = {key: {"mean": one.mean, "values": one.values} for key, one in each.items()}
     return found
 
@@ -62,14 +62,14 @@ def _assemble_improvement(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _draw_improvement(content: dict[str, Any]) -> Any:
     """Draw ``100 (method - GPVC) / |method|`` on the paper's cubic-root axis."""
     figure, axes = panels(2, 2)
-    for ax, (key, label) in zip(axes.flat, LABELS.items(), strict=True):
-        for name, curves in content["methods"].items():
-            ax.plot(100.0 * floats(content["fraction"]), floats(curves[key]["values"]), label=name, **style(name))
-        ax.axhline(0.0, color="black", lw=0.6)
-        ax.set_yscale("function", functions=(np.cbrt, lambda y: np.asarray(y) ** 3))
-        ax.set_yticks(TICKS)
-        ax.set(xlabel="percentage of the objects kept", ylabel=f"{label}: difference to {REFERENCE} (%)")
-    legend_below(figure, axes[0, 0])
+    fraction = floats(content["fraction"])
+    for ax, key in zip(axes.flat, PANELS, strict=True):
+        curves = {
+            name: Improvement(key, fraction, floats(metrics[key]["values"]), metrics[key]["mean"])
+            for name, metrics in content["methods"].items()
+        }
+        plot_improvement(curves, ax, reference=content["reference"])
+    legend_below(figure, axes)
     return figure
 
 

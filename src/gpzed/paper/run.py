@@ -14,6 +14,7 @@ from gpzed.paper.methods import Effort
 from gpzed.paper.registry import EXPERIMENTS
 from gpzed.paper.store import obtain, provenance, read_json, write_json
 from gpzed.pipeline import Reporter
+from gpzed.plots import save_figure
 
 QUICK_SIZE, QUICK_ITERATIONS, QUICK_BASIS, QUICK_COMPLEXITIES = 500, 15, 10, (5, 10)
 
@@ -149,5 +150,5 @@ def _finished(experiment: Experiment, path: Path, folder: Path, formats: Sequenc
         folder.mkdir(parents=True, exist_ok=True)
         for suffix in formats:
             files.append(folder / f"{experiment.name}.{suffix}")
-            figure.savefig(files[-1], dpi=150)
+            save_figure(figure, files[-1], dpi=150)
     return PaperReport(experiment, content, tuple(files))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpzed._types import FloatArray
-from gpzed.evaluation import binned_metrics, evaluate, rejection_curves, uncertainty_boxes
+from gpzed.evaluation import binned_metrics, evaluate, rejection_curves, retained_curve, uncertainty_boxes
 from gpzed.evaluation.binned import PAPER_FRACTIONS
 from gpzed.evaluation.rejection import PAPER_METRICS
 from gpzed.prediction import Prediction
@@ -35,13 +35,13 @@ def summarise(z: FloatArray, prediction: Prediction) -> dict[str, Any]:
         ``metrics``, ``fr``, ``rejection``, ``bias``, ``boxes`` and ``scatter``.
     """
     curves = rejection_curves(z, prediction, PAPER_METRICS)
-    dz = np.sort(np.abs(z - prediction.mean) / (1.0 + z))
+    retained = retained_curve(z, prediction, thresholds=THRESHOLDS)
     bins = binned_metrics(z, prediction, ["bias"], fractions=PAPER_FRACTIONS)
     boxes = uncertainty_boxes(z, prediction, edges=bins.edges)
     some = slice(0, SCATTER_POINTS)
     return {
         "metrics": evaluate(z, prediction),
-        "fr": {"threshold": THRESHOLDS, "percent": 100.0 * np.searchsorted(dz, THRESHOLDS) / len(dz)},
+        "fr": {"threshold": THRESHOLDS, "percent": retained.values},
         "rejection": {
             "fraction": curves["rmse"].fractions,
             **{name: curve.values for name, curve in curves.items()},
@@ -54,11 +54,7 @@ def summarise(z: FloatArray, prediction: Prediction) -> dict[str, Any]:
         },
         "boxes": {
             "edges": bins.edges,
-            **{
-                name: {part: getattr(boxes[name], part) for part in BOX_PARTS}
-                for name in ("model", "noise")
-                if name in boxes
-            },
+            **{name: {part: getattr(boxes[name], part) for part in BOX_PARTS} for name in ("model", "noise")},
         },
         "scatter": {
             "z_spec": z[some],

@@ -15,6 +15,7 @@ from gpzed.paper import published
 from gpzed.paper.bench import Bench, Experiment, Table
 from gpzed.paper.drawing import panels
 from gpzed.paper.store import Part, floats
+from gpzed.plots import plot_basis_ellipses
 
 CODES = ("VC", "VD", "VL", "GC", "GD", "GL")
 N_BASIS, N_ROWS, N_GRID = 3, 1_000, 41
@@ -85,21 +86,13 @@ def _parts(bench: Bench) -> Sequence[Part]:
                 "rmse_of_surface": np.sqrt(np.mean((mean - surface(X_test)) ** 2)),
                 "surface": model.predict_distribution(_grid()).mean,
                 "centres": model.basis_centers_,
-                "precisions": _precisions(model),
+                "factors": model.basis_factors_,
+                "weights": model.weights_[:N_BASIS],
             }
 
         return Part(f"surface-{code.lower()}", {"rows": n, "starts": n_starts, "seed": seed, "code": code}, compute)
 
     return [part(code) for code in CODES]
-
-
-def _precisions(model: GPzRegressor) -> FloatArray:
-    """Return the precisions (3, 2, 2) of the basis functions in the inputs as they are."""
-    factors = np.asarray(model.basis_factors_)
-    if factors.ndim < 3:
-        diagonal = np.broadcast_to(factors.reshape(len(factors) if factors.ndim else 1, -1) ** 2, (N_BASIS, 2))
-        return np.stack([np.diag(row) for row in diagonal])
-    return np.broadcast_to(np.swapaxes(factors, 1, 2) @ factors, (N_BASIS, 2, 2)).copy()
 
 
 def _assemble(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -108,24 +101,18 @@ def _assemble(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "target": {
             "surface": surface(_grid()),
             "centres": CENTRES,
-            "precisions": [np.linalg.inv(covariance) for covariance in covariances()],
+            "factors": [np.linalg.cholesky(np.linalg.inv(covariance)).T for covariance in covariances()],
+            "weights": WEIGHTS,
         },
         "methods": {part["result"]["method"]: part["result"] for part in parts},
     }
 
 
 def _draw_one(ax: Any, model: dict[str, Any], title: str) -> None:
-    """Draw a surface from above with the half-maximum ellipses of its basis functions."""
-    from matplotlib.patches import Ellipse
-
+    """Draw a surface from above with the ellipses of its basis functions."""
     line = np.linspace(-LIMIT, LIMIT, N_GRID)
     ax.contourf(line, line, floats(model["surface"]).reshape(N_GRID, N_GRID), np.linspace(-1.3, 1.3, 27), cmap="RdBu_r")
-    for centre, precision in zip(model["centres"], model["precisions"], strict=True):
-        values, vectors = np.linalg.eigh(floats(precision))
-        width, height = 2.0 / np.sqrt(np.maximum(values, 1e-6))
-        angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
-        ax.add_patch(Ellipse(centre, width, height, angle=angle, fill=False, lw=1.0))
-        ax.plot(*centre, "k+", ms=5)
+    plot_basis_ellipses(floats(model["centres"]), floats(model["factors"]), ax, weights=floats(model["weights"]))
     ax.set(title=title, xlim=(-LIMIT, LIMIT), ylim=(-LIMIT, LIMIT), aspect="equal")
 
 

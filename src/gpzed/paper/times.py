@@ -15,9 +15,10 @@ from gpzed.model import GPzRegressor, SPGPRegressor
 from gpzed.paper import published
 from gpzed.paper.bench import Bench, Experiment, Table
 from gpzed.paper.data import Rows
-from gpzed.paper.drawing import panels, style
+from gpzed.paper.drawing import panels
 from gpzed.paper.forest import train_forest
 from gpzed.paper.store import Part
+from gpzed.plots import plot_complexity
 
 NAMES = ("GPGL", "GPVL", "GPVC", "SPGP", "forest")
 CENTRE = {"n": 20_000, "d": 10, "m": 100}
@@ -124,10 +125,12 @@ def _draw(content: dict[str, Any]) -> Any:
     figure, axes = panels(1, 3, 3.8, 3.4)
     words = {"n": "training rows n", "d": "inputs d", "m": "basis functions or trees m"}
     for ax, (letter, label) in zip(axes.flat, words.items(), strict=True):
-        for name, run in content["methods"].items():
-            values, seconds = run["grid"][letter], run["seconds"][letter]
-            ax.plot(values, seconds, marker="o", ms=3, label=f"{name}: {run['exponent'][letter]:.2f}", **style(name))
-        ax.set(xscale="log", yscale="log", xlabel=label, ylabel="seconds")
+        curves = {
+            f"{name}: {run['exponent'][letter]:.2f}": (run["grid"][letter], run["seconds"][letter])
+            for name, run in content["methods"].items()
+        }
+        plot_complexity(curves, ax)
+        ax.set(yscale="log", xlabel=label, ylabel="seconds")
         ax.legend(frameon=False, fontsize=7, title="fitted exponent", title_fontsize=7)
     return figure
 

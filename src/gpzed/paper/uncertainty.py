@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from gpzed.evaluation import BoxStatistics
 from gpzed.paper.bench import Bench, Experiment, Table
 from gpzed.paper.drawing import panels
 from gpzed.paper.runs import run_part, usable
 from gpzed.paper.store import Part, floats
 from gpzed.paper.summary import BOX_PARTS
+from gpzed.plots import plot_variance_boxes
 
 TITLES = {"model": "model uncertainty", "noise": "noise uncertainty"}
-BOXPLOT_NAMES = {"low": "whislo", "q1": "q1", "median": "med", "q3": "q3", "high": "whishi"}
 
 
 def _parts(bench: Bench) -> Sequence[Part]:
@@ -28,16 +29,11 @@ def _assemble(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _draw(content: dict[str, Any]) -> Any:
     figure, axes = panels(1, 2)
-    edges = floats(content["edges"])
-    centres, width = 0.5 * (edges[1:] + edges[:-1]), 0.7 * float(np.diff(edges).min())
     for ax, (key, title) in zip(axes.flat, TITLES.items(), strict=True):
-        boxes, places = [], []
-        for index, centre in enumerate(centres):
-            if content[key]["median"][index] is not None:
-                boxes.append({BOXPLOT_NAMES[part]: content[key][part][index] for part in BOX_PARTS})
-                places.append(centre)
-        ax.bxp(boxes, positions=places, widths=width, showfliers=False, manage_ticks=False)
-        ax.set(title=title, xlabel="spectroscopic redshift", ylabel="standard deviation", yscale="log")
+        statistics = {part: floats(content[key][part]) for part in BOX_PARTS}
+        counts = np.isfinite(statistics["median"]).astype(np.intp)  # bins that hold anything
+        plot_variance_boxes(BoxStatistics(floats(content["edges"]), counts, **statistics), ax)
+        ax.set_title(title)
     return figure
 
 
