@@ -13,6 +13,7 @@ import gpzed.adapters.cli as cli_package
 from gpzed.catalog import read_catalog
 from gpzed.config import RunConfig
 from gpzed.errors import ConfigError
+from gpzed.pipeline.predict import BASE_COLUMNS
 from pipeline.galaxy_files import galaxies, write
 
 Call = Callable[..., tuple[int, str, str]]
@@ -55,7 +56,15 @@ def test_every_format_in_and_out(source: str, target: str, call: Call, folder: P
     result = read_catalog(out)
     np.testing.assert_array_equal(result["id"], table["id"])
     np.testing.assert_array_equal(result["name"], table["name"])
-    assert list(result.names) == [*table.names, "z_phot", "z_std", "z_var_model", "z_var_noise", "z_flags"]
+    assert list(result.names) == [
+        *table.names,
+        "z_phot",
+        "z_std",
+        "z_var_model",
+        "z_var_noise",
+        "z_coverage",
+        "z_flags",
+    ]
     reference = tmp_path / "reference.parquet"
     call("predict", folder / "model.gpzed", write(table, tmp_path / "same.parquet"), "-o", reference)
     np.testing.assert_allclose(result["z_phot"], read_catalog(reference)["z_phot"], rtol=1e-6)
@@ -85,7 +94,7 @@ def test_columns_quantiles_and_no_passthrough(call: Call, folder: Path, tmp_path
     out, arguments = tmp_path / "o.csv", ("predict", folder / "model.gpzed", folder / "survey.parquet", "-o")
     assert call(*arguments, out, "--columns", "id,z_spec", "--quantiles", "0.16,0.5,0.84")[0] == 0
     assert read_catalog(out).names == (
-        "id", "z_spec", "z_phot", "z_std", "z_var_model", "z_var_noise", "z_q16", "z_q50", "z_q84", "z_flags",
+        "id", "z_spec", *BASE_COLUMNS[:-1], "z_q16", "z_q50", "z_q84", "z_flags",
     )  # fmt: skip
     assert call(*arguments, tmp_path / "p.csv", "--no-passthrough")[0] == 0
     assert read_catalog(tmp_path / "p.csv").names[0] == "z_phot"

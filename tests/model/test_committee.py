@@ -17,7 +17,7 @@ def quick(**options):
 
 @pytest.fixture(scope="module")
 def model(wave):
-    return quick(n_members=3).fit(*wave)
+    return quick(n_members=3, coverage=False).fit(*wave)
 
 
 def test_moments_of_the_mixture_are_exact(model, wave):

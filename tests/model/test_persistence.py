@@ -171,9 +171,9 @@ def test_unreadable_file(content, tmp_path):
 
 
 def test_future_version(content, tmp_path):
-    body = content[:-DIGEST_SIZE].replace(b"model 1\n", b"model 7\n", 1)
+    body = content[:-DIGEST_SIZE].replace(b"model 2\n", b"model 7\n", 1)
     (tmp_path / "m").write_bytes(sealed(body))
-    with pytest.raises(ModelFormatError, match=r"format version 7, but this gpzed reads up to version 1.*Upgrade"):
+    with pytest.raises(ModelFormatError, match=r"format version 7, but this gpzed reads up to version 2.*Upgrade"):
         load_model(tmp_path / "m")
 
 
@@ -184,14 +184,14 @@ def test_another_kind_of_file(tmp_path):
 
 
 def parts(content):
-    header, arrays = unpack(content, "model", 1, source="m", error=ModelFormatError)
+    header, arrays = unpack(content, "model", 2, source="m", error=ModelFormatError)
     return header, arrays
 
 
 def damage(content, change):
     header, arrays = parts(content)
     change(header, arrays)
-    return pack("model", 1, header, arrays)
+    return pack("model", 2, header, arrays)
 
 
 @pytest.mark.parametrize(
@@ -350,12 +350,12 @@ def test_saving_to_a_folder_that_is_not_there(model, tmp_path):
 
 def test_saving_a_number_that_is_not_finite_is_refused():
     with pytest.raises(ValueError, match="Out of range float"):
-        pack("model", 1, {"b": float("nan")}, {})
+        pack("model", 2, {"b": float("nan")}, {})
 
 
 def test_container_refuses_objects():
     with pytest.raises(TypeError, match="array 'a' has dtype object"):
-        pack("model", 1, {}, {"a": np.array([object()])})
+        pack("model", 2, {}, {"a": np.array([object()])})
 
 
 @settings(max_examples=50)

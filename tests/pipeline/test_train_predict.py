@@ -68,7 +68,7 @@ def test_predictions_are_good_and_columns_and_order_are_kept(folder: Path) -> No
     before, after = read_catalog(folder / "survey.parquet"), read_catalog(folder / "out.parquet")
     for name in before.names:
         np.testing.assert_array_equal(after[name], before[name])
-    assert after.names[-5:] == ("z_phot", "z_std", "z_var_model", "z_var_noise", "z_flags")
+    assert after.names[-6:] == ("z_phot", "z_std", "z_var_model", "z_var_noise", "z_coverage", "z_flags")
     assert after["z_flags"].dtype == np.uint32
     total = after["z_var_model"] + after["z_var_noise"]
     np.testing.assert_allclose(after["z_std"] ** 2, total, rtol=1e-12)

@@ -31,7 +31,8 @@ FLAG_MEANINGS: dict[Flag, str] = {
     Flag.FAILED_BAND_IMPUTED: "a measurement failed; filled with its mean given the other bands",
     Flag.CLIPPED_INPUT: "an input lay outside the range of the training rows and was moved to its edge",
     Flag.OUTSIDE_COVERAGE: (
-        "the inputs lie farther from the centre of the training rows (Mahalanobis distance) than nearly all of these"
+        "coverage is below 0.01, or the inputs lie farther from the centre of the training rows (Mahalanobis distance) "
+        "than nearly all of these"
     ),
     Flag.NO_MEASUREMENT: "no band was measured; mean and variance are those of the training redshifts",
 }

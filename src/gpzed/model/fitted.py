@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpzed._types import FloatArray
 from gpzed.core.engine import Team
 from gpzed.core.predictive import sample_functions
+from gpzed.model.coverage import Coverage
 from gpzed.model.inputs import validate_table
 from gpzed.model.persistence import write_model
 from gpzed.model.training import Member, TrainingReport
@@ -47,6 +48,7 @@ class FittedModel(PredictsDistribution):
     """Predictions from trained members; `GPzRegressor` adds how they are trained."""
 
     members_: list[Member]
+    coverage_: Coverage | None = None
     n_threads: int | None
     n_features_in_: int
     n_basis_: int
@@ -111,12 +113,14 @@ class FittedModel(PredictsDistribution):
         Returns
         -------
         Prediction
-            A Gaussian per object, or a mixture of as many as there are members.
+            A Gaussian per object, or a mixture of as many as there are members; with `coverage`, and a variance that
+            goes back to that of the training targets where coverage is low (docs/explanation/coverage.md).
         """
         X = self._check_inputs(X)
         team = Team(self.n_threads)
         parts = [Prediction.gaussian(*member.predict(X, team)) for member in self.members_]
-        return parts[0] if len(parts) == 1 else Prediction.mixture(parts)
+        prediction = parts[0] if len(parts) == 1 else Prediction.mixture(parts)
+        return prediction if self.coverage_ is None else self.coverage_.apply(prediction, X, team)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: int | np.random.Generator | None = 0) -> FloatArray:
         """Draw functions from the posterior (without observation noise) and give their values at X.
@@ -165,6 +169,7 @@ class FittedModel(PredictsDistribution):
             "parameters": parameters,
             "n_features": int(self.n_features_in_),
             "feature_names": None if names is None else [str(name) for name in names],
+            "coverage": self.coverage_,
         }
 
     @classmethod
@@ -172,6 +177,7 @@ class FittedModel(PredictsDistribution):
         """Put a fitted estimator together from what a model file holds."""
         model = cls(**header["parameters"])
         model.members_ = members
+        model.coverage_ = header.get("coverage")
         model.n_features_in_ = header["n_features"]
         model.n_basis_ = members[0].layout.m
         if header["feature_names"] is not None:

@@ -16,11 +16,14 @@ from gpzed.core.parameters import Layout, Parameters
 from gpzed.core.posterior import Posterior
 from gpzed.errors import ModelFormatError
 from gpzed.model.container import pack, read_bytes, unpack, write_atomically
+from gpzed.model.coverage import Coverage
 from gpzed.model.data import Standardisation
 from gpzed.model.training import Member, TrainingReport
 from gpzed.model.whitening import Whitening
 
-KIND, VERSION = "model", 1
+KIND, VERSION = "model", 2
+SHARED: dict[str, Any] = {"coverage": Coverage}
+"""What all members share, by its name in the header; version 1 had none of it."""
 
 
 def member_to_parts(member: Member) -> tuple[dict[str, Any], dict[str, AnyArray]]:
@@ -111,10 +114,18 @@ def _check_shapes(layout: Layout, arrays: dict[str, AnyArray]) -> None:
 
 
 def write_model(path: str | os.PathLike[str], header: dict[str, Any], members: list[Member]) -> None:
-    """Write trained models with a header of the caller's (estimator, options, features) to one file."""
+    """Write trained models with a header of the caller's (estimator, options, features) to one file.
+
+    What the header holds under a name of `SHARED`, learned by all members together, is taken apart like a member.
+    """
     parts = [member_to_parts(member) for member in members]
     arrays = {f"{i}/{name}": array for i, (_, group) in enumerate(parts) for name, array in group.items()}
-    write_atomically(path, pack(KIND, VERSION, header | {"members": [head for head, _ in parts]}, arrays))
+    header = header | {"members": [head for head, _ in parts]}
+    for kind in SHARED:
+        if header.get(kind) is not None:
+            header[kind], group = header[kind].to_parts()
+            arrays |= {f"{kind}/{name}": array for name, array in group.items()}
+    write_atomically(path, pack(KIND, VERSION, header, arrays))
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[Member]]:
@@ -127,14 +138,15 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[Membe
     """
     payload = read_bytes(path, ModelFormatError)
     header, arrays = unpack(payload, KIND, VERSION, source=os.fspath(path), error=ModelFormatError)
+
+    def group(prefix: object) -> dict[str, AnyArray]:
+        return {name.split("/", 1)[1]: array for name, array in arrays.items() if name.startswith(f"{prefix}/")}
+
     try:
-        members = [
-            member_from_parts(
-                head,
-                {name.split("/", 1)[1]: array for name, array in arrays.items() if name.startswith(f"{i}/")},
-            )
-            for i, head in enumerate(header.pop("members"))
-        ]
+        members = [member_from_parts(head, group(i)) for i, head in enumerate(header.pop("members"))]
+        for kind, maker in SHARED.items():
+            if header.get(kind) is not None:
+                header[kind] = maker.from_parts(header[kind], group(kind))
         if not members:
             raise ValueError("no members")
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as reason:

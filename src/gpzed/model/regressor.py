@@ -20,6 +20,7 @@ from gpzed.core.parameters import MeanFunction
 from gpzed.errors import ConvergenceWarning, DataWarning
 from gpzed.model.checkpoint import fingerprint, load_checkpoint, save_checkpoint
 from gpzed.model.committee import HaltedError, run_in_parallel
+from gpzed.model.coverage import learn_coverage
 from gpzed.model.data import ArrayData, StreamData, TrainingData, merge_duplicates, split_rows
 from gpzed.model.fitted import FittedModel
 from gpzed.model.inputs import CheckedChunks, check_weights, drop_weightless, validate_table
@@ -77,6 +78,10 @@ class GPzRegressor(FittedModel):
         Whether iterates are judged, and the final model is used, with a constant taken off the log noise precision such
         that the rows held out are most likely; noise is only ever added. The optimised shapes over-fit a little, and
         noise estimates come out too small without it.
+    coverage : bool
+        Whether to learn the density of the training inputs, too. Predictions then have a `coverage`, and their
+        variance goes back to that of the training targets where it is low; without, a model is confident where it
+        knows nothing (the paper's behaviour).
     n_members : int
         Size of the committee: models from different starts and different held-out rows, whose predictions form a
         mixture of Gaussians with equal weights.
@@ -112,6 +117,8 @@ class GPzRegressor(FittedModel):
     ----------
     members_ : list of Member
         The trained models.
+    coverage_ : Coverage or None
+        Density of the training inputs; None without `coverage`, or with fewer than 20 training rows.
     report_ : TrainingReport
         How training went (of the first member; ``reports_`` has all).
     n_basis_ : int
@@ -158,6 +165,7 @@ class GPzRegressor(FittedModel):
         shape_prior: float = 1.0,
         validation_fraction: float = 0.2,
         calibrate_noise: bool = True,
+        coverage: bool = True,
         n_members: int = 1,
         max_iter: int = 500,
         max_time: float | None = None,
@@ -184,6 +192,7 @@ class GPzRegressor(FittedModel):
         self.shape_prior = shape_prior
         self.validation_fraction = validation_fraction
         self.calibrate_noise = calibrate_noise
+        self.coverage = coverage
         self.n_members = n_members
         self.max_iter = max_iter
         self.max_time = max_time
@@ -333,15 +342,18 @@ class GPzRegressor(FittedModel):
 
     def _fit(self, member_data: Callable[[np.random.Generator], TrainingData], n: int) -> Self:
         options = self._training_options(n, self.n_features_in_)
-        generators = np.random.default_rng(self.random_state).spawn(self.n_members)
+        *generators, other = np.random.default_rng(self.random_state).spawn(self.n_members + 1)
         n_threads = self.n_threads or available_threads()
         n_parallel = min(self.n_members, n_threads)
         halt = threading.Event()
+        first: list[TrainingData] = []
 
         def train(index: int) -> Member:
             rng = generators[index]
             seed = int(rng.integers(2**63))
             data = member_data(np.random.default_rng(seed))
+            if index == 0:
+                first.append(data)
             path = self._checkpoint_path(index)
             run = "" if path is None else fingerprint((options, seed), *data.identity())
             session = None if path is None else load_checkpoint(path, run)
@@ -353,6 +365,7 @@ class GPzRegressor(FittedModel):
 
         with single_threaded_blas():
             self.members_ = run_in_parallel(train, self.n_members, n_parallel, halt)
+            self.coverage_ = learn_coverage(first[0], other) if self.coverage else None
         if not self.keep_checkpoint:
             self.remove_checkpoints()
         self.n_basis_ = options.n_basis

@@ -17,6 +17,7 @@ from gpzed.config import RunConfig
 from gpzed.errors import ModelFormatError
 from gpzed.features import FeatureTransformer, Flag
 from gpzed.model import GPzRegressor
+from gpzed.model.coverage import THRESHOLD
 from gpzed.model.persistence import read_model, save_with_pipeline
 from gpzed.prediction import Prediction
 
@@ -72,7 +73,7 @@ class TrainedPipeline:
         Returns
         -------
         Prediction
-            With `flags`.
+            With `flags`; objects that the training rows do not cover are flagged here.
         """
         prediction = self.model.predict_distribution(X)
         blind = (flags & np.uint32(Flag.NO_MEASUREMENT)) != 0
@@ -89,7 +90,11 @@ class TrainedPipeline:
                 ("input_variances", 0.0),
             ):
                 parts[name][blind] = value
-        return Prediction(**parts, lower=prediction.lower, flags=flags)
+        coverage = prediction.coverage
+        if coverage is not None:
+            coverage = np.where(blind, 0.0, coverage)
+            flags = flags | np.where(coverage < THRESHOLD, np.uint32(Flag.OUTSIDE_COVERAGE), np.uint32(0))
+        return Prediction(**parts, lower=prediction.lower, coverage=coverage, flags=flags)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one model file, atomically."""

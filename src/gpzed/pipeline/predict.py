@@ -37,7 +37,7 @@ from gpzed.prediction import Prediction
 #: Rows of a chunk at most, and bytes that a chunk of the input may take in memory.
 MAX_CHUNK_ROWS, CHUNK_BYTES = 131_072, 32 << 20
 #: Columns that are always written.
-BASE_COLUMNS = ("z_phot", "z_std", "z_var_model", "z_var_noise", "z_flags")
+BASE_COLUMNS = ("z_phot", "z_std", "z_var_model", "z_var_noise", "z_coverage", "z_flags")
 
 
 @dataclass(frozen=True)
@@ -267,6 +267,7 @@ def _metadata(
             "z_std": "its standard deviation, square root of z_var_model + z_var_noise; filled-in bands add nothing",
             "z_var_model": "variance for want of training data (Eq. 3.13), and from members that disagree",
             "z_var_noise": "variance for want of information in the photometry (Eq. 5.10)",
+            "z_coverage": "share of the training rows that lie in emptier places; NaN if the model did not learn it",
             "z_flags": "sum of the bits of gpzed_flags that apply",
         },
     }
@@ -413,6 +414,7 @@ def tabulate(prediction: Prediction, options: PredictConfig, dtype: np.dtype[Any
     values["z_var_model"] = prediction.model_variance + prediction.input_variance
     values["z_var_noise"] = prediction.noise_variance
     values["z_std"] = prediction.std
+    values["z_coverage"] = np.nan if prediction.coverage is None else prediction.coverage
     values["z_flags"] = 0 if prediction.flags is None else prediction.flags
     for level in options.quantiles:
         values[quantile_name(level)] = prediction.quantile(level)

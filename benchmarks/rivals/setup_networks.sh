@@ -1,0 +1,10 @@
+#!/bin/sh
+# Create or refresh the environment of benchmarks/networks.py (default: .venv-networks in the project root).
+# Usage: benchmarks/rivals/setup_networks.sh [DIRECTORY]        PYTHON=python3.12 to choose the interpreter
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+venv=${1:-$here/../../.venv-networks}
+
+[ -x "$venv/bin/python" ] || "${PYTHON:-python3}" -m venv "$venv"
+"$venv/bin/python" -m pip install --quiet torch==2.13.0 pyarrow "$here/../.."

@@ -1,0 +1,119 @@
+"""Coverage: its meaning, and variances that go back to the prior's where nothing is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpzed import GPzRegressor, load_model
+from gpzed.core.engine import Team
+from gpzed.model.coverage import THRESHOLD, fit_coverage, fit_mixture, return_to_prior
+from gpzed.prediction import Prediction
+
+pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
+
+
+@pytest.fixture(scope="module")
+def gap():
+    """A wave seen on two stretches with a gap between them, and a model of it."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.uniform(-3, -1, 400), rng.uniform(1, 3, 400)])[:, None]
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(800)
+    model = GPzRegressor(n_basis=10, max_iter=40, random_state=0).fit(X, y)
+    return model, X, y
+
+
+def test_in_the_gap_and_beyond_the_ends_the_variance_is_that_of_the_targets(gap):
+    model, _, y = gap
+    outside = np.array([-60.0, -6.0, -4.5, 0.0, 4.5, 6.0, 60.0])
+    p = model.predict_distribution(outside[:, None])
+    assert np.all(p.coverage < 0.1 * THRESHOLD)
+    prior = y.var() + (p.mean - y.mean()) ** 2
+    np.testing.assert_allclose(p.variance, prior, rtol=0.05)
+    assert np.all(np.abs(p.mean[[0, -1]] - y.mean()) < 0.15)  # the mean function, learned with the weights
+    np.testing.assert_allclose(p.model_variance + p.noise_variance, p.variance)
+
+
+def test_inside_nothing_changes(gap):
+    model, _, _ = gap
+    inside = np.concatenate([np.linspace(-2.7, -1.3, 20), np.linspace(1.3, 2.7, 20)])[:, None]
+    plain = Prediction.gaussian(*model.members_[0].predict(inside, Team(1)))
+    p = model.predict_distribution(inside)
+    assert np.all(p.coverage > 0.05)
+    np.testing.assert_allclose(p.std, plain.std, rtol=0.02)
+    np.testing.assert_array_equal(p.mean, plain.mean)
+
+
+def test_coverage_is_the_share_of_rows_in_emptier_places():
+    rng = np.random.default_rng(1)
+    draw = lambda n: np.concatenate([rng.standard_normal((n, 3)), 4 + 0.5 * rng.standard_normal((n, 3))])  # noqa: E731
+    coverage = fit_coverage(draw(3000), 0.0, 1.0, rng)
+    values = np.sort(coverage(draw(4000)))
+    error = np.abs(values - (np.arange(len(values)) + 0.5) / len(values)).max()
+    assert error < 0.05  # Kolmogorov-Smirnov distance of 8,000 from the ranks of 1,500 rows
+    assert np.mean(values < THRESHOLD) == pytest.approx(THRESHOLD, abs=0.006)
+
+
+def test_mixture_finds_the_density():
+    rng = np.random.default_rng(2)
+    X = np.concatenate([rng.normal(-2, 0.5, (4000, 1)), rng.normal(1, 1.0, (4000, 1))])
+    Ct = fit_mixture(X, rng)
+    x = np.linspace(-4, 4, 81)
+    density = np.exp(Ct @ np.stack([np.ones_like(x), x, x**2])).sum(axis=0)
+    normal = lambda m, s: np.exp(-0.5 * ((x - m) / s) ** 2) / s / np.sqrt(2 * np.pi)  # noqa: E731
+    np.testing.assert_allclose(density, 0.5 * normal(-2, 0.5) + 0.5 * normal(1, 1.0), atol=0.03)
+
+
+def test_components_of_a_mixture_are_widened_alike():
+    p = Prediction([[0.3, 0.7]] * 3, [[0.1, 0.4]] * 3, [[0.01, 0.02]] * 3, [[0.03, 0.01]] * 3)
+    wide = return_to_prior(p, np.array([0.0, THRESHOLD, 1.0]), 0.5, 0.25)
+    prior = 0.25 + (p.mean - 0.5) ** 2
+    np.testing.assert_allclose(wide.variance, p.variance + np.array([1.0, 0.5, 0.0]) * (prior - p.variance), rtol=1e-7)
+    np.testing.assert_array_equal(wide.noise_variance, p.noise_variance)
+    np.testing.assert_array_equal(wide.means, p.means)
+
+
+def test_a_variance_beyond_the_priors_stays():
+    p = Prediction.gaussian([0.5], [3.0], [1.0])
+    assert return_to_prior(p, np.zeros(1), 0.5, 0.25).variance[0] == 4.0
+
+
+def test_survives_the_file_and_the_committee(gap, tmp_path):
+    _, X, y = gap
+    model = GPzRegressor(n_basis=4, n_members=2, max_iter=5, random_state=0).fit(X, y)
+    model.save(tmp_path / "m.gpzed")
+    far = np.linspace(-9, 9, 40)[:, None]
+    p, q = model.predict_distribution(far), load_model(tmp_path / "m.gpzed").predict_distribution(far)
+    np.testing.assert_array_equal(p.coverage, q.coverage)
+    np.testing.assert_array_equal(p.variance, q.variance)
+
+
+def test_streams_know_their_coverage(gap):
+    _, X, y = gap
+    order = np.random.default_rng(3).permutation(len(y))
+    chunks = [(X[i], y[i]) for i in np.array_split(order, 4)]
+    p = GPzRegressor(n_basis=4, max_iter=5, random_state=0).fit_stream(chunks).predict_distribution([[0.0], [2.0]])
+    assert p.coverage[0] < THRESHOLD < p.coverage[1]
+
+
+def test_gaps_in_the_inputs_are_filled_and_blind_rows_not_covered():
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((2000, 2)) @ np.array([[1.0, 0.9], [0.0, 0.3]])
+    X[::5, 1] = np.nan
+    coverage = fit_coverage(X, 0.0, 1.0, rng)
+    expected = 2.0 * 0.9  # of the second input, given the first
+    values = coverage(np.array([[2.0, np.nan], [2.0, expected], [2.0, -expected], [np.nan, np.nan], [9.0, np.nan]]))
+    assert values[0] == pytest.approx(values[1], rel=0.2)
+    assert values[2] < THRESHOLD < values[0]
+    assert values[3] == 0.0
+    assert values[4] < THRESHOLD
+
+
+def test_without_it_the_model_is_the_papers(gap):
+    _, X, y = gap
+    model = GPzRegressor(n_basis=4, max_iter=5, coverage=False, random_state=0).fit(X, y)
+    p = model.predict_distribution([[50.0]])
+    assert p.coverage is None
+    assert p.std[0] < 0.6 * y.std()
+    few = GPzRegressor(n_basis=2, max_iter=2, random_state=0).fit(X[:15], y[:15])
+    assert few.coverage_ is None
