@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test lint unit slow bench rivals clean
 
-$(VENV)/.stamp: pyproject.toml hatch_build.py src/gpzed/core/_kernels.c
+$(VENV)/.stamp: pyproject.toml hatch_build.py src/gpzed/core/_kernels.c src/gpzed/core/_blocks.h
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "gpzed needs Python 3.11 or later; set PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"

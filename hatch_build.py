@@ -1,6 +1,6 @@
-"""Build hook: compile the small C file with three vectorised loops, where a C compiler is at hand.
+"""Build hook: compile the C file with the loops of an evaluation, where a C compiler is at hand.
 
-The package works without it (NumPy is used instead, at about half of the speed), so a missing
+The package works without it (NumPy is used instead, more slowly), so a missing
 compiler is not an error.
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FLAGS = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC"]
+LIBRARIES = ["-lm"]
 
 
 class KernelBuildHook(BuildHookInterface):
@@ -29,7 +30,9 @@ class KernelBuildHook(BuildHookInterface):
         source = Path(self.root, "src", "gpzed", "core", "_kernels.c")
         target = source.with_name("_kernels.so")
         try:
-            subprocess.run([compiler, *FLAGS, "-o", str(target), str(source)], check=True, capture_output=True)
+            subprocess.run(
+                [compiler, *FLAGS, "-o", str(target), str(source), *LIBRARIES], check=True, capture_output=True
+            )
         except (OSError, subprocess.CalledProcessError) as error:
             self.app.display_warning(f"gpzed's C kernels were not compiled, NumPy is used instead: {error}")
             return

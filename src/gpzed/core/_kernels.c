@@ -1,22 +1,26 @@
-/* What happens to a block between two matrix products, in one pass over memory each.
+/* The loops of an evaluation: whole blocks in one call (`_blocks.h`), and what happens between two matrix products.
  *
  * Arrays over rows are stored features first: row j of a matrix holds basis function j for all n objects. Work goes
  * by strips of columns that stay in the cache. Each loop is compiled for several instruction sets and the best one is
- * chosen when the library is used; `fastmath.py` has the same, readable, in NumPy, for where this file could not be
- * compiled.
+ * chosen when the library is used. `evidence.py` and `predictive.py` have the same, readable, in NumPy, for where this
+ * file could not be compiled.
  */
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
+#define INLINE static inline __attribute__((always_inline))
+#define ALIGNED __attribute__((aligned(64)))
+
 /* e^x = 2^k e^r with x = k ln 2 + r, |r| <= ln(2)/2; e^r by a Taylor polynomial of degree 12 (truncation error 2e-16);
- * 2^k is put together from its bits. Without branches, so that compilers vectorise it. Arguments below -708 give 0
+ * 2^k is put together from its bits. Without branches, so that compilers vectorise it. Arguments below about -708.7 give 0
  * (no subnormal numbers, which are slow and carry no information here); above 709 they give e^709; NaN stays NaN.
  */
-static inline __attribute__((always_inline)) double exp_one(double x)
+INLINE double exp_one(double x)
 {
     const double shift = 6755399441055744.0; /* 1.5 * 2^52: adding it rounds to an integer in the low bits */
-    double v = x < -708.0 ? -708.0 : x;
+    double v = x < -709.0 ? -709.0 : x; /* k = -1023: the bits of 2^k are those of 0 */
     v = v > 709.0 ? 709.0 : v;
     double t = v * 1.4426950408889634 + shift;
     double k = t - shift;
@@ -32,83 +36,105 @@ static inline __attribute__((always_inline)) double exp_one(double x)
     bits = (int64_t)((uint64_t)(bits + 1023) << 52);
     double scale;
     memcpy(&scale, &bits, sizeof scale);
-    return x < -708.0 ? 0.0 : p * scale;
+    return p * scale;
 }
 
-#define INLINE static inline __attribute__((always_inline))
-#define STRIP 512
+/* One call on a block of n rows; `fastmath.py` has the same fields. What a function does not use may be NULL. */
+struct call {
+    size_t lanes;                              /* widest vectors to use, in numbers; 0 for the widest there are */
+    size_t n, d, q, m, k, is_full, is_inverse; /* rows, features, rows of Z, basis functions, columns of the mean */
+    ptrdiff_t stride_feature, stride_row;      /* of Xt, in numbers */
+    double b;
+    const double *Xt, *y, *omega, *c; /* inputs (d, n), targets, weights, weights of ln beta in the likelihood */
+    const double *v;                  /* extra variance of a row, or NULL */
+    const double *Ct, *u;             /* (m, q), (m) */
+    const double *w, *A;              /* (m + k); S^-1 if is_inverse, else W with S^-1 = W'W */
+    double *kept;                     /* Psi and B^1/2 between the two passes, or NULL */
+    double *work;                     /* gpzed_work_size() numbers */
+    double *sum_a, *sum_b, *sums;     /* results; sums are added to what is there */
+};
 
-INLINE size_t strip_end(size_t start, size_t n) { return start + STRIP < n ? start + STRIP : n; }
+#define TILE 4
+#define DEPTH 256
+#define STRIP_BYTES 400000
+#define MAX_LOG_BETA 100.0
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 8")
+#endif
 
-/* x <- e^x */
-INLINE void exp_loop(double *x, size_t n)
+enum shape { FULL, LOWER, UPPER };
+
+/* Features of many rows, [panel][feature][row of the panel]. */
+struct strip {
+    double *data;
+    size_t rows, stride, panels; /* features, numbers from one panel to the next */
+};
+
+/* Memory of one call, cut into arrays; each starts at a cache line. */
+struct work {
+    double *C, *A, *At;      /* packed, see pack() */
+    struct strip Z, Psi, G;  /* of q, m + k and m features; Psi has B^1/2 below */
+    double *T, *half;        /* panels of m + k features */
+    double *lanes;           /* vectors of m + k partial sums */
+    double *end;
+};
+
+INLINE size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+INLINE double *align(double *x) { return (double *)(((uintptr_t)x + 63) & ~(uintptr_t)63); }
+
+static double *take(double **next, size_t size)
 {
-    for (size_t i = 0; i < n; i++)
-        x[i] = exp_one(x[i]);
+    double *array = align(*next);
+    *next = array + size;
+    return array;
 }
 
-/* Z <- [1, x_k, x_k x_l (k <= l)], or [1, x_k, x_k^2]. */
-INLINE void quadratic_loop(const double *restrict X, double *restrict Z, size_t d, size_t n, size_t is_full)
+/* Numbers from panel to panel: an odd number of cache lines, so that panels do not compete for the same places. */
+static size_t panel_stride(size_t features, size_t panel) { return (((features * panel + 7) / 8) | 1) * 8; }
+
+/* Panels per strip such that what both products of a pass need stays in the second-level cache. */
+static size_t strip_panels(const struct call *c, size_t panel)
 {
-    for (size_t i = 0; i < n; i++)
-        Z[i] = 1.0;
-    for (size_t i = 0; i < d * n; i++)
-        Z[n + i] = X[i];
-    double *restrict out = Z + (d + 1) * n;
-    for (size_t k = 0; k < d; k++)
-        for (size_t l = k; l < (is_full ? d : k + 1); l++, out += n) {
-            const double *restrict a = X + k * n, *restrict b = X + l * n;
-            for (size_t i = 0; i < n; i++)
-                out[i] = a[i] * b[i];
-        }
+    size_t bytes = (c->q + c->m + c->k) * panel * sizeof(double), most = STRIP_BYTES / bytes;
+    size_t least = 60 / panel, limit = 240 / panel;
+    return most < least ? least : smaller(most, limit);
 }
 
-/* ln Phi -> Phi, and log_beta <- Phi' u + b. */
-INLINE void respond_loop(double *restrict Phi, const double *restrict u, const double *restrict b,
-                         double *restrict log_beta, size_t m, size_t n)
+static struct strip take_strip(double **next, size_t rows, size_t features, size_t panel, size_t panels)
 {
-    for (size_t start = 0; start < n; start += STRIP) {
-        size_t end = strip_end(start, n);
-        for (size_t i = start; i < end; i++)
-            log_beta[i] = b[0];
-        for (size_t j = 0; j < m; j++) {
-            double *restrict phi = Phi + j * n;
-            for (size_t i = start; i < end; i++) {
-                phi[i] = exp_one(phi[i]);
-                log_beta[i] += u[j] * phi[i];
-            }
-        }
-    }
+    size_t stride = panel_stride(features, panel);
+    struct strip strip = {take(next, stride * panels + TILE * panel), rows, stride, panels};
+    return strip;
 }
 
-/* delta, g and G of Eq. C.6-C.7 from T = S^-1 Psi; see backward_terms in fastmath.py. T becomes G. */
-INLINE void backward_loop(double *restrict T, const double *restrict Psi, const double *restrict u,
-                          const double *restrict w, const double *restrict y, const double *restrict c,
-                          const double *restrict sqrt_B, double *restrict g, double *restrict delta, size_t M, size_t m,
-                          size_t n)
+static struct work divide(const struct call *c, size_t panel)
 {
-    for (size_t start = 0; start < n; start += STRIP) {
-        size_t end = strip_end(start, n);
-        for (size_t i = start; i < end; i++) {
-            g[i] = 0.0;
-            delta[i] = -sqrt_B[i] * y[i];
-        }
-        for (size_t j = 0; j < M; j++) {
-            const double *restrict t = T + j * n, *restrict p = Psi + j * n;
-            for (size_t i = start; i < end; i++) {
-                g[i] += t[i] * p[i];
-                delta[i] += w[j] * p[i];
-            }
-        }
-        for (size_t i = start; i < end; i++)
-            g[i] = 0.5 * (c[i] - delta[i] * delta[i] - g[i]) / sqrt_B[i];
-        for (size_t j = 0; j < m; j++) {
-            double *restrict t = T + j * n;
-            const double *restrict p = Psi + j * n;
-            for (size_t i = start; i < end; i++)
-                t[i] = (u[j] * g[i] - w[j] * delta[i] - t[i]) * p[i];
-        }
-    }
+    size_t M = c->m + c->k, tiles = (c->m + TILE - 1) / TILE * TILE, all_tiles = (M + TILE - 1) / TILE * TILE;
+    size_t panels = strip_panels(c, panel);
+    double *next = c->work;
+    struct work w;
+    w.C = take(&next, tiles * c->q);
+    w.A = take(&next, all_tiles * M);
+    w.At = take(&next, all_tiles * M);
+    w.Z = take_strip(&next, c->q, c->q, panel, panels);
+    w.Psi = take_strip(&next, M, M + 1, panel, panels);
+    w.G = take_strip(&next, c->m, c->m, panel, panels);
+    w.T = take(&next, M * panel);
+    w.half = take(&next, M * panel);
+    w.lanes = take(&next, M * panel);
+    w.end = next;
+    return w;
+}
+
+/* A (m, depth) with strides (row, column) in tiles of four rows, [tile][k][r]; rows beyond the last are 0. */
+static void pack(const double *A, size_t m, size_t depth, size_t row, size_t column, double *out)
+{
+    for (size_t j = 0; j < m; j += TILE)
+        for (size_t k = 0; k < depth; k++)
+            for (size_t r = 0; r < TILE; r++)
+                *out++ = j + r < m ? A[(j + r) * row + k * column] : 0.0;
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -117,30 +143,58 @@ INLINE void backward_loop(double *restrict T, const double *restrict Psi, const 
 #define HAS_512                                                                                                        \
     (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
 #define HAS_256 (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-#define DISPATCH(name, loop, parameters, arguments)                                                                    \
-    TARGET_512 static void loop##_512 parameters { loop arguments; }                                                   \
-    TARGET_256 static void loop##_256 parameters { loop arguments; }                                                   \
-    void name parameters                                                                                               \
+#define LANES 8
+#define TARGET TARGET_512
+#define NAME(x) x##_512
+#include "_blocks.h"
+#undef LANES
+#undef TARGET
+#undef NAME
+#define LANES 4
+#define TARGET TARGET_256
+#define NAME(x) x##_256
+#include "_blocks.h"
+#undef LANES
+#undef TARGET
+#undef NAME
+#define ALLOWS(width) (c->lanes == 0 || c->lanes >= width)
+#define DISPATCH(name)                                                                                                 \
+    int gpzed_##name(const struct call *c)                                                                             \
     {                                                                                                                  \
-        if (HAS_512)                                                                                                   \
-            loop##_512 arguments;                                                                                      \
-        else if (HAS_256)                                                                                              \
-            loop##_256 arguments;                                                                                      \
-        else                                                                                                           \
-            loop arguments;                                                                                            \
+        if (ALLOWS(8) && HAS_512)                                                                                      \
+            return name##_512(c);                                                                                      \
+        return ALLOWS(4) && HAS_256 ? name##_256(c) : name##_128(c);                                                   \
     }
+#define BEST_PANEL (ALLOWS(8) && HAS_512 ? 24 : ALLOWS(4) && HAS_256 ? 12 : 6)
 #else
-#define DISPATCH(name, loop, parameters, arguments)                                                                    \
-    void name parameters { loop arguments; }
+#define BEST_PANEL 6
+#define DISPATCH(name)                                                                                                 \
+    int gpzed_##name(const struct call *c) { return name##_128(c); }
 #endif
 
-DISPATCH(gpzed_exp, exp_loop, (double *x, size_t n), (x, n))
-DISPATCH(gpzed_quadratic, quadratic_loop, (const double *X, double *Z, size_t d, size_t n, size_t is_full),
-         (X, Z, d, n, is_full))
-DISPATCH(gpzed_respond, respond_loop,
-         (double *Phi, const double *u, const double *b, double *log_beta, size_t m, size_t n),
-         (Phi, u, b, log_beta, m, n))
-DISPATCH(gpzed_backward, backward_loop,
-         (double *T, const double *Psi, const double *u, const double *w, const double *y, const double *c,
-          const double *sqrt_B, double *g, double *delta, size_t M, size_t m, size_t n),
-         (T, Psi, u, w, y, c, sqrt_B, g, delta, M, m, n))
+#define LANES 2
+#define TARGET
+#define NAME(x) x##_128
+#include "_blocks.h"
+
+DISPATCH(forward)
+DISPATCH(backward)
+DISPATCH(predict)
+DISPATCH(responses)
+DISPATCH(gradient)
+DISPATCH(exponential)
+
+/* Numbers that `work` must hold for a call. */
+size_t gpzed_work_size(const struct call *c)
+{
+    struct call aligned = *c;
+    aligned.work = NULL;
+    return (uintptr_t)divide(&aligned, BEST_PANEL).end / sizeof(double) + 8;
+}
+
+/* Numbers that `kept` must hold for a call. */
+size_t gpzed_kept_size(const struct call *c)
+{
+    size_t panel = BEST_PANEL;
+    return (c->n + panel - 1) / panel * panel_stride(c->m + c->k + 1, panel) + TILE * panel + 8;
+}

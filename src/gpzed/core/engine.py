@@ -34,6 +34,9 @@ CACHE_ELEMENTS = 262_144
 """Elements of one array over a block: 2 MB. Smaller ones would stay closer to the core, but every call costs its share
 of Python, and threads wait for each other in between (measured)."""
 
+SPARE_ROWS, SPARE_COLUMNS = 64, 4
+"""Rows, and numbers per row, by which the memory kept of a block is larger: kernels fill up vectors and cache lines."""
+
 
 @dataclass
 class Scratch:
@@ -155,8 +158,11 @@ def add(total: Sums | None, part: Sums) -> Sums:
 
 
 def cut(rows: Rows, size: int) -> list[Block]:
-    """Cut rows into blocks of at most `size`, features first."""
+    """Cut rows into blocks of at most `size`, features first; many of them are alike, so that threads end together."""
     X, y, omega = (np.asarray(array, dtype=np.float64, order="C") for array in rows)
+    count = -(-len(y) // size)
+    if count > 8:
+        size = -(-len(y) // (-(-count // 4) * 4))
     return [
         Block(np.ascontiguousarray(X[i : i + size].T), y[i : i + size], omega[i : i + size])
         for i in range(0, len(y), size)
@@ -259,10 +265,10 @@ class ThreadEngine:
     def _prepare(self) -> None:
         """Make what is not stored: threads, memory to keep between passes, groups."""
         self._team = Team(self._n_threads)
-        row = self._width + 1
-        if 8 * row * self.n <= self._keep_bytes:
-            memory = np.empty(row * self.n)  # in one piece, so that the system may use large pages for it
-            stops = row * np.cumsum([len(block.y) for block in self._blocks])
+        sizes = [(self._width + SPARE_COLUMNS) * (len(block.y) + SPARE_ROWS) for block in self._blocks]
+        if 8 * sum(sizes) <= self._keep_bytes:
+            memory = np.empty(sum(sizes))  # in one piece, so that the system may use large pages for it
+            stops = np.cumsum(sizes)
             for block, piece in zip(self._blocks, np.split(memory, stops[:-1]), strict=True):
                 block.kept = piece
         self._groups = group(self._blocks, self._width)

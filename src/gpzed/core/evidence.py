@@ -6,7 +6,8 @@ Two passes over the rows, each a pure function of a block:
 - `backward` gives the misfit and the gradient ``dL/dC = Z' G``.
 
 Both work with ``Psi = B^1/2 Phi`` (features first), which turns ``Phi' B Phi`` into a symmetric product. The
-sign of the residual is prediction minus truth, ``delta = Phi w - y``.
+sign of the residual is prediction minus truth, ``delta = Phi w - y``. Where the compiled functions of
+`core/fastmath.py` are at hand they do the same in one call per block.
 """
 
 from __future__ import annotations
@@ -18,7 +19,17 @@ import numpy as np
 from gpzed._types import FloatArray
 from gpzed.core.basis import coefficients, pull_back, quadratic_map
 from gpzed.core.engine import Block, Engine, Scratch, Sums
-from gpzed.core.fastmath import backward_terms, respond
+from gpzed.core.fastmath import (
+    Basis,
+    backward_block,
+    backward_terms,
+    forward_block,
+    is_compiled,
+    is_fused,
+    kept_size,
+    respond,
+    responses_block,
+)
 from gpzed.core.linalg import triangular_product
 from gpzed.core.parameters import Layout, Parameters
 from gpzed.core.posterior import Posterior, weight_posterior
@@ -39,6 +50,11 @@ class State:
     k: int
     is_full: bool
     weighted_precision: bool
+
+    @property
+    def basis(self) -> Basis:
+        """The part that describes the basis functions."""
+        return Basis(self.Ct, self.is_full, self.u, self.b, self.k)
 
 
 def make_state(parameters: Parameters, layout: Layout, weighted_precision: bool = False) -> State:
@@ -66,6 +82,8 @@ def responses(
     n = block.Xt.shape[1]
     Zt = quadratic_map(block.Xt, state.is_full, scratch.array("Z", (q, n)))
     Phi = scratch.array("Phi", (m + state.k, n)) if out is None else out
+    if is_compiled() and Phi.flags.c_contiguous:
+        return Zt, *responses_block(block.Xt, state.basis, scratch, Phi)
     np.matmul(state.Ct, Zt, out=Phi[:m])
     log_beta = respond(Phi[:m], state.u, state.b)  # Eq. 3.2 and 5.10
     Phi[m:] = Zt[: state.k]
@@ -80,7 +98,7 @@ def _scaled_responses(
     kept = _kept(scratch, M, n)
     Zt, Phi, log_beta = responses(block, scratch, state, None if kept is None else kept[: M * n].reshape(M, n))
     if not np.all(np.abs(log_beta) < MAX_LOG_BETA):  # also catches NaN
-        raise NumericalError(f"noise precision is outside exp(+-{MAX_LOG_BETA:g}) or is not a number.")
+        raise _noise_out_of_bounds()
     sqrt_B = np.sqrt(np.exp(log_beta) * block.omega)  # B = beta omega
     Psi = np.multiply(Phi, sqrt_B, out=Phi)
     if kept is not None:
@@ -88,17 +106,40 @@ def _scaled_responses(
     return Zt, Psi, sqrt_B, log_beta
 
 
+def _noise_out_of_bounds() -> NumericalError:
+    return NumericalError(f"noise precision is outside exp(+-{MAX_LOG_BETA:g}) or is not a number.")
+
+
 def _kept(scratch: Scratch, M: int, n: int) -> FloatArray | None:
     """Memory for Psi and B^1/2 that lasts until the second pass, if the engine grants enough of it."""
-    size = (M + 1) * n
+    size = kept_size(M, n) if is_fused(M) else (M + 1) * n
     return None if scratch.kept is None or scratch.kept.size < size else scratch.kept[:size]
 
 
 def forward(block: Block, scratch: Scratch, state: State) -> Sums:
     """First pass: ``Phi' B Phi``, ``Phi' B y`` and the log-determinant of B (or its weighted form)."""
+    if is_fused(len(state.u) + state.k):
+        return _forward_compiled(block, scratch, state)
     _, Psi, sqrt_B, log_beta = _scaled_responses(block, scratch, state)
     log_det_B = np.sum(log_beta + np.log(block.omega)) if state.weighted_precision else block.omega @ log_beta
     return Psi @ Psi.T, Psi @ (sqrt_B * block.y), np.asarray(log_det_B)
+
+
+def _weights(block: Block, state: State) -> FloatArray:
+    """Weights of ``ln beta`` in the log-likelihood."""
+    return np.ones_like(block.omega) if state.weighted_precision else block.omega
+
+
+def _forward_compiled(block: Block, scratch: Scratch, state: State) -> Sums:
+    kept = _kept(scratch, len(state.u) + state.k, len(block.y))
+    c = _weights(block, state)
+    sums = forward_block(block.Xt, block.y, block.omega, c, state.basis, scratch, kept=kept)
+    if sums is None:
+        raise _noise_out_of_bounds()
+    PhiT_B_Phi, PhiT_B_y, log_det_B = sums
+    if state.weighted_precision:
+        log_det_B = log_det_B + np.sum(np.log(block.omega))
+    return PhiT_B_Phi, PhiT_B_y, np.asarray(log_det_B)
 
 
 def _recall(block: Block, scratch: Scratch, state: State) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -126,12 +167,26 @@ def backward(block: Block, scratch: Scratch, state: State, posterior: Posterior)
 
     ``g = dL/d ln beta`` is Eq. C.6 and ``G = dL/d ln Phi`` Eq. C.7.
     """
+    if is_fused(len(state.u) + state.k):
+        return _backward_compiled(block, scratch, state, posterior)
     m = len(state.u)
     Zt, Psi, sqrt_B = _recall(block, scratch, state)
     T = _solve_block(Psi, posterior, scratch.array("T", Psi.shape))
-    c = np.ones_like(block.omega) if state.weighted_precision else block.omega
+    c = _weights(block, state)
     G, g_scaled, sqrt_B_delta = backward_terms(T, Psi, state.u, posterior.w_mean, block.y, c, sqrt_B)  # Eq. C.6, C.7
     return Zt @ G.T, Psi[:m] @ g_scaled, np.asarray(g_scaled @ sqrt_B), np.asarray(sqrt_B_delta @ sqrt_B_delta)
+
+
+def _backward_compiled(block: Block, scratch: Scratch, state: State, posterior: Posterior) -> Sums:
+    kept = _kept(scratch, len(state.u) + state.k, len(block.y))
+    factor, c = posterior.factor, _weights(block, state)
+    is_inverse = factor.is_well_conditioned
+    A = factor.inverse if is_inverse else factor.whitener
+    rows = (block.Xt, block.y, block.omega, c)
+    sums = backward_block(*rows, state.basis, scratch, posterior.w_mean, A, is_inverse, kept=kept)
+    if sums is None:
+        raise _noise_out_of_bounds()
+    return sums
 
 
 @dataclass(frozen=True)

@@ -1,36 +1,52 @@
-"""What happens to a block between two matrix products: compiled from `_kernels.c`, or the same in NumPy.
+"""Whole blocks in one compiled call (`_kernels.c`), and the same element by element in NumPy.
 
-An evaluation is four matrix products and these functions. NumPy needs a pass over memory for every operation, takes
-Python's lock between any two of them, and has no vector instructions for the float64 exponential on x86 without
-AVX-512; together that nearly doubles the time of an evaluation. The compiled functions do it in one pass each. Where
-the build found no compiler (or an array is not contiguous) the NumPy forms below are used; they are the readable ones,
-and tests hold the two together. Arrays are features first.
+An evaluation is four matrix products over the rows with element-wise work in between. Done by NumPy, every step is a
+pass over memory that takes Python's lock before and after; and BLAS, made for large matrices, repacks its operands at
+every call. The compiled functions take rows through all steps in pieces that stay in the cache, without the lock. Where
+the build found no compiler, `core/evidence.py` and `core/predictive.py` do the same in NumPy; these are the readable
+forms, and tests hold the two together. Arrays are features first.
 """
 
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpzed._types import FloatArray
 
-_POINTER, _SIZE = ctypes.c_void_p, ctypes.c_size_t
-_SIGNATURES = {
-    "gpzed_exp": [_POINTER, _SIZE],
-    "gpzed_quadratic": [_POINTER, _POINTER, _SIZE, _SIZE, _SIZE],
-    "gpzed_respond": [_POINTER] * 4 + [_SIZE] * 2,
-    "gpzed_backward": [_POINTER] * 9 + [_SIZE] * 3,
-}
+if TYPE_CHECKING:
+    from gpzed.core.engine import Scratch
+
+_SIZES = ("lanes", "n", "d", "q", "m", "k", "is_full", "is_inverse", "stride_feature", "stride_row")
+_ARRAYS = ("Xt", "y", "omega", "c", "v", "Ct", "u", "w", "A", "kept", "work", "sum_a", "sum_b", "sums")
+_FUNCTIONS = ("forward", "backward", "predict", "responses", "gradient", "exponential")
+MAX_FUSED = 256
+_lanes = 0  # widest vectors to use, in numbers; 0 for the widest that the processor has
+
+
+class _Call(ctypes.Structure):
+    """Arguments of all compiled functions: `struct call` of `_kernels.c`."""
+
+    _fields_ = (
+        [(name, ctypes.c_ssize_t) for name in _SIZES]
+        + [("b", ctypes.c_double)]
+        + [(name, ctypes.c_void_p) for name in _ARRAYS]
+    )
 
 
 def _load() -> ctypes.CDLL | None:
     try:
         library = ctypes.CDLL(str(Path(__file__).with_name("_kernels.so")))
-        for name, signature in _SIGNATURES.items():
-            function = getattr(library, name)
-            function.argtypes, function.restype = signature, None
+        for name in _FUNCTIONS:
+            function = getattr(library, f"gpzed_{name}")
+            function.argtypes, function.restype = [ctypes.POINTER(_Call)], ctypes.c_int
+        for name in ("work_size", "kept_size"):
+            function = getattr(library, f"gpzed_{name}")
+            function.argtypes, function.restype = [ctypes.POINTER(_Call)], ctypes.c_size_t
     except (OSError, AttributeError):  # not compiled, or compiled for another machine or version
         return None
     return library
@@ -40,24 +56,177 @@ _library = _load()
 HAS_KERNELS = _library is not None
 
 
-def _are_contiguous(*arrays: FloatArray) -> bool:
-    return all(array.flags.c_contiguous and array.dtype == np.float64 for array in arrays)
+def is_compiled() -> bool:
+    """Whether the functions on whole blocks can be used."""
+    return _library is not None
+
+
+def is_fused(M: int) -> bool:
+    """Whether the compiled passes are to be used for M weights; for many, BLAS on larger pieces is ahead (measured)."""
+    return _library is not None and M <= MAX_FUSED
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What the compiled functions need to know of the basis functions.
+
+    Attributes
+    ----------
+    Ct : ndarray of shape (m, q)
+        Coefficients of the quadratic map.
+    is_full : bool
+        Whether the map has all products, or the squares only.
+    u : ndarray of shape (m,)
+    b : float
+        ``ln beta = u' Phi + b``.
+    k : int
+        Columns of the mean function, the first rows of the quadratic map.
+    """
+
+    Ct: FloatArray
+    is_full: bool
+    u: FloatArray
+    b: float = 0.0
+    k: int = 0
+
+
+def _run(function: str, Xt: FloatArray, basis: Basis, scratch: Scratch, **arguments: Any) -> int:
+    """Call a compiled function on a block; arrays that are not contiguous are copied, except for the inputs."""
+    assert _library is not None
+    arrays = {"Ct": basis.Ct, "u": basis.u} | {
+        name: value for name, value in arguments.items() if isinstance(value, np.ndarray)
+    }
+    arrays = {name: np.ascontiguousarray(value, dtype=np.float64) for name, value in arrays.items()}
+    Xt = np.asarray(Xt, dtype=np.float64)
+    (d, n), (m, q) = Xt.shape, basis.Ct.shape
+    call = _Call(lanes=_lanes, n=n, d=d, q=q, m=m, k=basis.k, is_full=basis.is_full, b=basis.b)
+    call.is_inverse = bool(arguments.get("is_inverse", False))
+    call.stride_feature, call.stride_row = (stride // 8 for stride in Xt.strides)
+    work = scratch.array("work", (_library.gpzed_work_size(ctypes.byref(call)),))
+    for name, value in (arrays | {"Xt": Xt, "work": work}).items():
+        setattr(call, name, value.ctypes.data)
+    return int(getattr(_library, f"gpzed_{function}")(ctypes.byref(call)))
+
+
+def kept_size(M: int, n: int) -> int:
+    """Numbers that the first pass over n rows with M weights leaves to the second."""
+    assert _library is not None
+    return int(_library.gpzed_kept_size(ctypes.byref(_Call(lanes=_lanes, n=n, m=M))))
+
+
+def forward_block(
+    Xt: FloatArray,
+    y: FloatArray,
+    omega: FloatArray,
+    c: FloatArray,
+    basis: Basis,
+    scratch: Scratch,
+    *,
+    kept: FloatArray | None = None,
+    v: FloatArray | None = None,
+) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+    """First pass over a block.
+
+    Parameters
+    ----------
+    Xt : ndarray of shape (d, n)
+    y, omega, c : ndarray of shape (n,)
+        Targets, weights, and weights of ``ln B`` in the log-likelihood.
+    basis : Basis
+    scratch : Scratch
+    kept : ndarray of `kept_size` or None
+        Where ``Psi`` and ``B^1/2`` are left to the second pass.
+    v : ndarray of shape (n,) or None
+        Variance beside that of the noise: ``B = omega / (1 / beta + v)``.
+
+    Returns
+    -------
+    tuple of ndarray, or None
+        ``Phi' B Phi``, ``Phi' B y`` and ``sum c ln(B / omega)``; None if a noise precision is out of bounds or NaN.
+    """
+    M = len(basis.u) + basis.k
+    sums = np.zeros((M, M)), np.zeros(M), np.zeros(1)
+    results = dict(zip(("sum_a", "sum_b", "sums"), sums, strict=True))
+    failed = _run("forward", Xt, basis, scratch, y=y, omega=omega, c=c, v=v, kept=kept, **results)
+    return None if failed else (sums[0], sums[1], sums[2].reshape(()))
+
+
+def backward_block(
+    Xt: FloatArray,
+    y: FloatArray,
+    omega: FloatArray,
+    c: FloatArray,
+    basis: Basis,
+    scratch: Scratch,
+    w: FloatArray,
+    A: FloatArray,
+    is_inverse: bool,
+    *,
+    kept: FloatArray | None = None,
+    v: FloatArray | None = None,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
+    """Second pass over a block.
+
+    Parameters
+    ----------
+    Xt, y, omega, c, basis, scratch, kept, v
+        As in `forward_block`; what it left in `kept` is used and not computed again.
+    w : ndarray of shape (M,)
+        Posterior mean.
+    A : ndarray of shape (M, M)
+        ``S^-1`` if `is_inverse`, else lower triangular ``W`` with ``S^-1 = W' W``.
+    is_inverse : bool
+
+    Returns
+    -------
+    tuple of ndarray, or None
+        ``Z' G``, ``Phi' g``, ``sum g`` and ``delta' B delta``; None if a noise precision is out of bounds or NaN.
+    """
+    m, q = basis.Ct.shape
+    Z_G, Phi_g, sums = np.zeros((q, m)), np.zeros(m), np.zeros(2)
+    arrays = {"y": y, "omega": omega, "c": c, "v": v, "kept": kept, "w": w, "A": A}
+    results = {"sum_a": Z_G, "sum_b": Phi_g, "sums": sums}
+    failed = _run("backward", Xt, basis, scratch, is_inverse=is_inverse, **arrays, **results)
+    return None if failed else (Z_G, Phi_g, sums[0].reshape(()), sums[1].reshape(()))
+
+
+def predict_block(Xt: FloatArray, basis: Basis, scratch: Scratch, w: FloatArray, W: FloatArray) -> FloatArray:
+    """Mean, model variance ``|W Phi|^2`` and noise variance, of shape (3, n), for lower triangular W."""
+    moments = np.empty((3, Xt.shape[1]))
+    _run("predict", Xt, basis, scratch, w=w, A=W, sum_a=moments)
+    return moments
+
+
+def responses_block(
+    Xt: FloatArray, basis: Basis, scratch: Scratch, out: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """``Phi`` (m + k, n), in the contiguous memory `out` if given, and ``ln beta`` (n,)."""
+    n = Xt.shape[1]
+    Phi = np.empty((len(basis.u) + basis.k, n)) if out is None else out
+    assert Phi.flags.c_contiguous
+    log_beta = np.empty(n)
+    _run("responses", Xt, basis, scratch, sum_a=Phi, sum_b=log_beta)
+    return Phi, log_beta
+
+
+def gradient_block(Xt: FloatArray, G: FloatArray, basis: Basis, scratch: Scratch) -> FloatArray:
+    """``Z' G`` (q, m), the gradient for the coefficients, for ``G = dL / d ln Phi`` (m, n)."""
+    out = np.zeros(basis.Ct.shape[::-1])
+    _run("gradient", Xt, basis, scratch, A=G, sum_a=out)
+    return out
 
 
 def exp_in_place(x: FloatArray) -> None:
     """Replace every element of an array by its exponential; below -708 the result may be 0."""
-    if _library is None or not _are_contiguous(x):
+    if _library is None or not x.flags.c_contiguous or x.dtype != np.float64:
         np.exp(x, out=x)
     else:
-        _library.gpzed_exp(x.ctypes.data, x.size)
+        _library.gpzed_exponential(ctypes.byref(_Call(lanes=_lanes, n=x.size, sum_a=x.ctypes.data)))
 
 
 def fill_quadratic(Xt: FloatArray, is_full: bool, out: FloatArray) -> None:
     """Fill the quadratic map ``[1, x_k, x_k x_l (k <= l)]``, or ``[1, x_k, x_k^2]``, of shape (q, n)."""
-    d, n = Xt.shape
-    if _library is not None and _are_contiguous(Xt, out):
-        _library.gpzed_quadratic(Xt.ctypes.data, out.ctypes.data, d, n, is_full)
-        return
+    d = len(Xt)
     out[0] = 1.0
     out[1 : d + 1] = Xt
     row = d + 1
@@ -69,13 +238,8 @@ def fill_quadratic(Xt: FloatArray, is_full: bool, out: FloatArray) -> None:
 
 def respond(log_Phi: FloatArray, u: FloatArray, b: float) -> FloatArray:
     """Turn ``ln Phi`` (m, n) into ``Phi`` in place, and give ``ln beta = u' Phi + b`` (n,)."""
-    m, n = log_Phi.shape
-    if _library is None or not _are_contiguous(log_Phi, u):
-        exp_in_place(log_Phi)
-        return np.asarray(u @ log_Phi + b)
-    log_beta, offset = np.empty(n), ctypes.c_double(b)
-    _library.gpzed_respond(log_Phi.ctypes.data, u.ctypes.data, ctypes.byref(offset), log_beta.ctypes.data, m, n)
-    return log_beta
+    exp_in_place(log_Phi)
+    return np.asarray(u @ log_Phi + b)
 
 
 def backward_terms(
@@ -106,12 +270,7 @@ def backward_terms(
     sqrt_B_delta : ndarray of shape (n,)
         ``B^1/2 (Phi w - y)``.
     """
-    (M, n), m = T.shape, len(u)
-    if _library is not None and _are_contiguous(T, Psi, u, w, y, c, sqrt_B):
-        g_scaled, sqrt_B_delta = np.empty(n), np.empty(n)
-        arrays = (T, Psi, u, w, y, c, sqrt_B, g_scaled, sqrt_B_delta)
-        _library.gpzed_backward(*(array.ctypes.data for array in arrays), M, m, n)
-        return T[:m], g_scaled, sqrt_B_delta
+    m = len(u)
     B_nu = np.einsum("ij,ij->j", T, Psi)  # Eq. 3.13 times B
     sqrt_B_delta = w @ Psi - sqrt_B * y
     g_scaled = 0.5 * (c - sqrt_B_delta**2 - B_nu) / sqrt_B  # Eq. C.6

@@ -10,6 +10,7 @@ import numpy as np
 from gpzed._types import FloatArray
 from gpzed.core.engine import Block, Scratch, Sums, Team, block_rows
 from gpzed.core.evidence import LOG_2PI, MAX_LOG_BETA, State, responses
+from gpzed.core.fastmath import is_compiled, predict_block
 from gpzed.core.linalg import triangular_product
 from gpzed.core.posterior import Posterior
 
@@ -23,6 +24,8 @@ class Predictive(NamedTuple):
 
 
 def _predict_block(block: Block, scratch: Scratch, state: State, posterior: Posterior) -> Predictive:
+    if is_compiled():
+        return Predictive(*predict_block(block.Xt, state.basis, scratch, posterior.w_mean, posterior.factor.whitener))
     _, Phi, log_beta = responses(block, scratch, state)
     V = triangular_product(posterior.factor.whitener, Phi, scratch.array("V", Phi.shape))
     nu = np.einsum("ij,ij->j", V, V)  # Eq. 3.13
@@ -62,7 +65,7 @@ def predict_blocks(
 
     def predict_rows(start: int) -> None:
         rows = slice(start, min(start + size, n))
-        block = Block(np.ascontiguousarray(X[rows].T), np.empty(0), np.empty(0))
+        block = Block(X[rows].T, np.empty(0), np.empty(0))
         moments = kernel(block, Scratch(team.buffers()), *arguments)
         for target, values in zip(result, moments, strict=True):
             target[rows] = values

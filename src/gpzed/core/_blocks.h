@@ -1,0 +1,389 @@
+/* Both passes over a block of rows, and prediction, in one call each; included by `_kernels.c` once per instruction set.
+ *
+ * LANES is the number of doubles per vector, NAME(x) gives x a suffix of its own, TARGET is the attribute that selects
+ * the instructions. Lanes of a vector are always different rows of the data. Rows are taken in panels of three vectors,
+ * whose arrays stay in the first-level cache, and strips of many panels, whose arrays stay in the second. Everything is
+ * stored panel by panel, [panel][feature][row of the panel]. Two small products of 4 x 3 vectors, which fill the sixteen
+ * registers of a processor, do nearly all of the work:
+ *
+ * - `product`: A B for a panel B, each element of A being spread over a vector (ln Phi = C'Z and T = S^-1 Psi);
+ * - `cross`: A B' summed over the rows of a strip, lanes being added up at the end (Psi Psi' and Z G').
+ *
+ * Since arrays are laid out here as these products want them, nothing is repacked in between, which is what makes the
+ * difference to a general BLAS at these shapes.
+ */
+#define PANEL (3 * LANES)
+#define EACH_LANE for (size_t i = 0; i < PANEL; i++)
+#define vec NAME(vec_t)
+typedef double vec __attribute__((vector_size(8 * LANES), may_alias));
+
+TARGET INLINE void NAME(store)(double *out, vec a, vec b, vec c)
+{
+    ((vec *)out)[0] = a;
+    ((vec *)out)[1] = b;
+    ((vec *)out)[2] = c;
+}
+
+/* out (4, panel) = sum over k in [k0, k1) of A[k][r] B[k], or only its first rows; added to what is there if `more`. */
+TARGET static void NAME(product_tile)(const double *restrict A, const double *restrict B, size_t k0, size_t k1, int more,
+                                      double *restrict out, size_t rows)
+{
+    vec t[TILE][3], *o = (vec *)out;
+    UNROLL for (size_t r = 0; r < TILE; r++)
+        UNROLL for (size_t v = 0; v < 3; v++)
+            t[r][v] = more && r < rows ? o[3 * r + v] : (vec){0.0};
+    for (size_t k = k0; k < k1; k++) {
+        const vec *b = (const vec *)(B + k * PANEL);
+        vec b0 = b[0], b1 = b[1], b2 = b[2];
+        UNROLL for (size_t r = 0; r < TILE; r++) {
+            double a = A[k * TILE + r];
+            t[r][0] += a * b0;
+            t[r][1] += a * b1;
+            t[r][2] += a * b2;
+        }
+    }
+    UNROLL for (size_t r = 0; r < TILE; r++)
+        if (r < rows)
+            NAME(store)(out + r * PANEL, t[r][0], t[r][1], t[r][2]);
+}
+
+/* out (m, panel) = A B with A (m, depth) packed, see pack(); DEPTH rows of B at a time stay in the cache. */
+TARGET static void NAME(product)(const double *A, size_t m, size_t depth, enum shape shape, const double *B, double *out)
+{
+    for (size_t k = 0; k < depth; k += DEPTH)
+        for (size_t j = 0; j < m; j += TILE) {
+            size_t k0 = shape == UPPER && k < j ? j : k;
+            size_t k1 = smaller(k + DEPTH, shape == LOWER ? smaller(j + TILE, depth) : depth);
+            NAME(product_tile)(A + j * depth, B, k0, k1, k > 0, out + j * PANEL, smaller(TILE, m - j));
+        }
+}
+
+/* The sum of the lanes of a vector. */
+TARGET INLINE double NAME(add_up)(vec t)
+{
+    double half[LANES / 2], sum;
+    UNROLL for (size_t i = 0; i < LANES / 2; i++)
+        half[i] = t[i] + t[i + LANES / 2];
+    sum = half[0];
+    UNROLL for (size_t i = 1; i < LANES / 2; i++)
+        sum += half[i];
+    return sum;
+}
+
+/* out[r][c] += sum over panels of A[r] B[c], for 4 x 3 rows of A and B. Rows beyond the last are read, not stored. */
+TARGET static void NAME(cross_tile)(const double *restrict a, size_t step_a, size_t rows_a, const double *restrict b,
+                                    size_t step_b, size_t rows_b, size_t panels, double *restrict out, size_t stride_a,
+                                    size_t stride_b)
+{
+    vec t[TILE][3];
+    UNROLL for (size_t r = 0; r < TILE; r++)
+        UNROLL for (size_t c = 0; c < 3; c++)
+            t[r][c] = (vec){0.0};
+    for (size_t panel = 0; panel < panels; panel++, a += step_a, b += step_b)
+        UNROLL for (size_t i = 0; i < PANEL; i += LANES) {
+            vec b0 = *(const vec *)(b + i), b1 = *(const vec *)(b + PANEL + i), b2 = *(const vec *)(b + 2 * PANEL + i);
+            UNROLL for (size_t r = 0; r < TILE; r++) {
+                vec v = *(const vec *)(a + r * PANEL + i);
+                t[r][0] += v * b0;
+                t[r][1] += v * b1;
+                t[r][2] += v * b2;
+            }
+        }
+    double sums[TILE][3];
+    UNROLL for (size_t r = 0; r < TILE; r++)
+        UNROLL for (size_t c = 0; c < 3; c++)
+            sums[r][c] = NAME(add_up)(t[r][c]);
+    for (size_t r = 0; r < rows_a; r++)
+        for (size_t c = 0; c < rows_b; c++)
+            out[r * stride_a + c * stride_b] += sums[r][c];
+}
+
+/* out += A B' over the rows of a strip; of a symmetric product only the lower triangle (and a little more). */
+TARGET static void NAME(cross)(struct strip A, struct strip B, int is_symmetric, double *out, size_t stride_a,
+                               size_t stride_b)
+{
+    for (size_t first = 0; first < A.rows; first += 2 * TILE) { /* eight rows of A stay in the first-level cache */
+        size_t last = smaller(A.rows, first + 2 * TILE);
+        for (size_t l = 0; l < (is_symmetric ? last : B.rows); l += 3)
+            for (size_t j = first; j < last; j += TILE)
+                if (!is_symmetric || l < j + TILE)
+                    NAME(cross_tile)(A.data + j * PANEL, A.stride, smaller(TILE, A.rows - j), B.data + l * PANEL,
+                                     B.stride, smaller(3, B.rows - l), A.panels, out + j * stride_a + l * stride_b,
+                                     stride_a, stride_b);
+    }
+}
+
+/* Z (q, panel) = [1, x_k, x_k x_l (k <= l)], or [1, x_k, x_k^2]; rows beyond the data are those of x = 0. */
+TARGET static void NAME(map_panel)(const struct call *c, size_t start, double *restrict Z)
+{
+    size_t rows = start < c->n ? smaller(PANEL, c->n - start) : 0;
+    EACH_LANE Z[i] = 1.0;
+    for (size_t k = 0; k < c->d; k++) {
+        const double *x = c->Xt + (ptrdiff_t)k * c->stride_feature + (ptrdiff_t)start * c->stride_row;
+        double *restrict z = Z + (k + 1) * PANEL;
+        if (rows == PANEL && c->stride_row == 1)
+            EACH_LANE z[i] = x[i];
+        else
+            EACH_LANE z[i] = i < rows ? x[(ptrdiff_t)i * c->stride_row] : 0.0;
+    }
+    vec *out = (vec *)(Z + (c->d + 1) * PANEL);
+    for (size_t k = 0; k < c->d; k++) {
+        const vec *a = (const vec *)(Z + (k + 1) * PANEL);
+        vec a0 = a[0], a1 = a[1], a2 = a[2];
+        for (size_t l = k; l < (c->is_full ? c->d : k + 1); l++, a += 3, out += 3)
+            NAME(store)((double *)out, a0 * a[0], a1 * a[1], a2 * a[2]);
+    }
+}
+
+/* Phi (m + k, panel) and ln beta = u' Phi + b (Eq. 3.2 and 5.10) from Z. */
+TARGET static void NAME(respond_panel)(const struct call *c, const double *C, const double *Z, double *restrict Phi,
+                                       double *restrict log_beta)
+{
+    NAME(product)(C, c->m, c->q, FULL, Z, Phi);
+    for (size_t i = 0; i < c->m * PANEL; i++)
+        Phi[i] = exp_one(Phi[i]);
+    const vec *p = (const vec *)Phi;
+    vec s0 = c->b - (vec){0.0}, s1 = s0, s2 = s0;
+    for (size_t j = 0; j < c->m; j++, p += 3) {
+        s0 += c->u[j] * p[0];
+        s1 += c->u[j] * p[1];
+        s2 += c->u[j] * p[2];
+    }
+    NAME(store)(log_beta, s0, s1, s2);
+    memcpy(Phi + c->m * PANEL, Z, c->k * PANEL * sizeof(double));
+}
+
+/* Psi = B^1/2 Phi of a panel, with B^1/2 as its last row; 0 beyond the data. Returns 1 if beta is out of bounds. */
+TARGET static int NAME(scale_panel)(const struct call *c, size_t start, double *restrict Psi, double *restrict log_beta,
+                                    double *log_det)
+{
+    size_t M = c->m + c->k, rows = smaller(PANEL, c->n - start), bad = 0;
+    double *restrict sqrt_B = Psi + M * PANEL;
+    for (size_t i = 0; i < rows; i++)
+        bad += !(log_beta[i] < MAX_LOG_BETA && log_beta[i] > -MAX_LOG_BETA); /* NaN, too */
+    if (bad)
+        return 1;
+    EACH_LANE sqrt_B[i] = exp_one(log_beta[i]);
+    if (c->v)
+        for (size_t i = 0; i < rows; i++) {
+            log_beta[i] -= log1p(sqrt_B[i] * c->v[start + i]);
+            sqrt_B[i] /= 1.0 + sqrt_B[i] * c->v[start + i]; /* B = 1 / (1 / beta + v) */
+        }
+    for (size_t i = 0; i < rows; i++) {
+        *log_det += c->c[start + i] * log_beta[i];
+        sqrt_B[i] *= c->omega[start + i];
+    }
+    EACH_LANE sqrt_B[i] = i < rows ? sqrt(sqrt_B[i]) : 0.0;
+    vec *p = (vec *)Psi, s0 = p[3 * M], s1 = p[3 * M + 1], s2 = p[3 * M + 2];
+    for (size_t j = 0; j < M; j++, p += 3)
+        NAME(store)((double *)p, p[0] * s0, p[1] * s1, p[2] * s2);
+    return 0;
+}
+
+/* Add A x to vectors of partial sums, for A (m, panel). */
+TARGET static void NAME(add_rows)(const double *restrict A, size_t m, const double *restrict x, double *restrict sums)
+{
+    const vec *a = (const vec *)A, *b = (const vec *)x;
+    vec *s = (vec *)sums, b0 = b[0], b1 = b[1], b2 = b[2];
+    for (size_t j = 0; j < m; j++, a += 3)
+        s[j] += a[0] * b0 + a[1] * b1 + a[2] * b2;
+}
+
+/* out[j] += the sum of the lanes of sums[j], which become 0. */
+TARGET static void NAME(add_lanes)(double *restrict sums, size_t m, double *restrict out)
+{
+    for (size_t j = 0; j < m; j++)
+        for (size_t i = 0; i < LANES; i++)
+            out[j] += sums[j * LANES + i];
+}
+
+/* First pass: sum_a = Phi'B Phi, sum_b = Phi'B y, sums[0] = sum c ln(B / omega). */
+TARGET static int NAME(forward)(const struct call *c)
+{
+    struct work w = divide(c, PANEL);
+    size_t M = c->m + c->k;
+    double *Psi = c->kept ? align(c->kept) : w.Psi.data;
+    ALIGNED double log_beta[PANEL], sqrt_B_y[PANEL];
+    pack(c->Ct, c->m, c->q, c->q, 1, w.C);
+    memset(w.lanes, 0, M * LANES * sizeof(double));
+    for (size_t start = 0; start < c->n; start += w.Psi.panels * PANEL) {
+        size_t panels = smaller(w.Psi.panels, (c->n - start + PANEL - 1) / PANEL);
+        for (size_t panel = 0; panel < panels; panel++) {
+            size_t first = start + panel * PANEL, rows = smaller(PANEL, c->n - first);
+            double *P = Psi + panel * w.Psi.stride;
+            NAME(map_panel)(c, first, w.Z.data);
+            NAME(respond_panel)(c, w.C, w.Z.data, P, log_beta);
+            if (NAME(scale_panel)(c, first, P, log_beta, c->sums))
+                return 1;
+            EACH_LANE sqrt_B_y[i] = i < rows ? P[M * PANEL + i] * c->y[first + i] : 0.0;
+            NAME(add_rows)(P, M, sqrt_B_y, w.lanes);
+        }
+        struct strip S = {Psi, M, w.Psi.stride, panels};
+        NAME(cross)(S, S, 1, c->sum_a, M, 1);
+        Psi += c->kept ? panels * w.Psi.stride : 0;
+    }
+    NAME(add_lanes)(w.lanes, M, c->sum_b);
+    for (size_t j = 0; j < M; j++)
+        for (size_t l = 0; l < j; l++)
+            c->sum_a[l * M + j] = c->sum_a[j * M + l];
+    return 0;
+}
+
+/* G = dL / d ln Phi (Eq. C.7) and g / B^1/2 (Eq. C.6) of a panel from T = S^-1 Psi; see backward_terms. */
+TARGET static void NAME(backward_panel)(const struct call *c, size_t start, const double *restrict T,
+                                        const double *restrict Psi, double *restrict G, double *restrict g)
+{
+    size_t M = c->m + c->k, rows = smaller(PANEL, c->n - start);
+    const double *restrict sqrt_B = Psi + M * PANEL;
+    ALIGNED double delta[PANEL];
+    const vec *p = (const vec *)Psi, *t = (const vec *)T;
+    vec d0 = (vec){0.0}, d1 = d0, d2 = d0, g0 = d0, g1 = d0, g2 = d0;
+    for (size_t j = 0; j < M; j++, p += 3, t += 3) {
+        g0 += t[0] * p[0];
+        g1 += t[1] * p[1];
+        g2 += t[2] * p[2];
+        d0 += c->w[j] * p[0];
+        d1 += c->w[j] * p[1];
+        d2 += c->w[j] * p[2];
+    }
+    NAME(store)(g, g0, g1, g2);
+    NAME(store)(delta, d0, d1, d2);
+    for (size_t i = 0; i < PANEL; i++) {
+        double s = i < rows ? sqrt_B[i] : 1.0;
+        delta[i] -= i < rows ? s * c->y[start + i] : delta[i];
+        g[i] = i < rows ? 0.5 * (c->c[start + i] - delta[i] * delta[i] - g[i]) / s : 0.0;
+        if (c->v && i < rows)
+            g[i] *= 1.0 - c->v[start + i] * s * s / c->omega[start + i]; /* d ln B / d ln beta */
+        c->sums[0] += i < rows ? g[i] * s : 0.0;
+        c->sums[1] += delta[i] * delta[i];
+    }
+    const vec *gv = (const vec *)g, *dv = (const vec *)delta;
+    vec *out = (vec *)G;
+    g0 = gv[0], g1 = gv[1], g2 = gv[2], d0 = dv[0], d1 = dv[1], d2 = dv[2];
+    p = (const vec *)Psi, t = (const vec *)T;
+    for (size_t j = 0; j < c->m; j++, p += 3, t += 3, out += 3) {
+        double u = c->u[j], w = c->w[j];
+        NAME(store)((double *)out, (u * g0 - w * d0 - t[0]) * p[0], (u * g1 - w * d1 - t[1]) * p[1],
+                    (u * g2 - w * d2 - t[2]) * p[2]);
+    }
+}
+
+/* Second pass: sum_a = Z'G, sum_b = Phi'g, sums = [sum g, delta'B delta]. */
+TARGET static int NAME(backward)(const struct call *c)
+{
+    struct work w = divide(c, PANEL);
+    size_t M = c->m + c->k;
+    double *P = c->kept ? align(c->kept) : w.Psi.data, log_det = 0.0;
+    ALIGNED double g[PANEL];
+    pack(c->Ct, c->m, c->q, c->q, 1, w.C);
+    pack(c->A, M, M, M, 1, w.A);
+    if (!c->is_inverse)
+        pack(c->A, M, M, 1, M, w.At);
+    memset(w.lanes, 0, M * LANES * sizeof(double));
+    for (size_t start = 0; start < c->n; start += w.G.panels * PANEL) {
+        struct strip G = w.G, Z = w.Z;
+        G.panels = Z.panels = smaller(w.G.panels, (c->n - start + PANEL - 1) / PANEL);
+        for (size_t panel = 0; panel < G.panels; panel++, P += c->kept ? w.Psi.stride : 0) {
+            size_t first = start + panel * PANEL;
+            NAME(map_panel)(c, first, Z.data + panel * Z.stride);
+            if (!c->kept) {
+                NAME(respond_panel)(c, w.C, Z.data + panel * Z.stride, P, g);
+                if (NAME(scale_panel)(c, first, P, g, &log_det))
+                    return 1;
+            }
+            if (c->is_inverse)
+                NAME(product)(w.A, M, M, FULL, P, w.T);
+            else { /* S^-1 = W'W */
+                NAME(product)(w.A, M, M, LOWER, P, w.half);
+                NAME(product)(w.At, M, M, UPPER, w.half, w.T);
+            }
+            NAME(backward_panel)(c, first, w.T, P, G.data + panel * G.stride, g);
+            NAME(add_rows)(P, c->m, g, w.lanes);
+        }
+        NAME(cross)(G, Z, 0, c->sum_a, 1, c->m);
+    }
+    NAME(add_lanes)(w.lanes, c->m, c->sum_b);
+    return 0;
+}
+
+/* Eq. 5.8-5.10 with S^-1 = A'A: sum_a = [mean, model variance, noise variance], each of n rows. */
+TARGET static int NAME(predict)(const struct call *c)
+{
+    struct work w = divide(c, PANEL);
+    size_t M = c->m + c->k;
+    ALIGNED double mean[PANEL], nu[PANEL], log_beta[PANEL];
+    pack(c->Ct, c->m, c->q, c->q, 1, w.C);
+    pack(c->A, M, M, M, 1, w.A);
+    for (size_t start = 0; start < c->n; start += PANEL) {
+        NAME(map_panel)(c, start, w.Z.data);
+        NAME(respond_panel)(c, w.C, w.Z.data, w.half, log_beta);
+        NAME(product)(w.A, M, M, LOWER, w.half, w.T);
+        const vec *p = (const vec *)w.half, *t = (const vec *)w.T;
+        vec m0 = (vec){0.0}, m1 = m0, m2 = m0, n0 = m0, n1 = m0, n2 = m0;
+        for (size_t j = 0; j < M; j++, p += 3, t += 3) {
+            m0 += c->w[j] * p[0];
+            m1 += c->w[j] * p[1];
+            m2 += c->w[j] * p[2];
+            n0 += t[0] * t[0];
+            n1 += t[1] * t[1];
+            n2 += t[2] * t[2];
+        }
+        NAME(store)(mean, m0, m1, m2);
+        NAME(store)(nu, n0, n1, n2);
+        for (size_t i = 0; i < smaller(PANEL, c->n - start); i++) {
+            double l = log_beta[i] > MAX_LOG_BETA ? MAX_LOG_BETA : log_beta[i];
+            c->sum_a[start + i] = mean[i];
+            c->sum_a[c->n + start + i] = nu[i];
+            c->sum_a[2 * c->n + start + i] = exp_one(l < -MAX_LOG_BETA ? MAX_LOG_BETA : -l);
+        }
+    }
+    return 0;
+}
+
+/* sum_a = Phi (m + k, n), sum_b = ln beta (n). */
+TARGET static int NAME(responses)(const struct call *c)
+{
+    struct work w = divide(c, PANEL);
+    ALIGNED double log_beta[PANEL];
+    pack(c->Ct, c->m, c->q, c->q, 1, w.C);
+    for (size_t start = 0; start < c->n; start += PANEL) {
+        size_t bytes = sizeof(double) * smaller(PANEL, c->n - start);
+        NAME(map_panel)(c, start, w.Z.data);
+        NAME(respond_panel)(c, w.C, w.Z.data, w.half, log_beta);
+        for (size_t j = 0; j < c->m + c->k; j++)
+            memcpy(c->sum_a + j * c->n + start, w.half + j * PANEL, bytes);
+        memcpy(c->sum_b + start, log_beta, bytes);
+    }
+    return 0;
+}
+
+/* sum_a = Z'G for G (m, n) in A. */
+TARGET static int NAME(gradient)(const struct call *c)
+{
+    struct work w = divide(c, PANEL);
+    for (size_t start = 0; start < c->n; start += w.G.panels * PANEL) {
+        struct strip G = w.G, Z = w.Z;
+        G.panels = Z.panels = smaller(w.G.panels, (c->n - start + PANEL - 1) / PANEL);
+        for (size_t panel = 0; panel < G.panels; panel++) {
+            size_t first = start + panel * PANEL, rows = smaller(PANEL, c->n - first);
+            double *g = G.data + panel * G.stride;
+            NAME(map_panel)(c, first, Z.data + panel * Z.stride);
+            for (size_t j = 0; j < c->m; j++)
+                EACH_LANE g[j * PANEL + i] = i < rows ? c->A[j * c->n + first + i] : 0.0;
+        }
+        NAME(cross)(G, Z, 0, c->sum_a, 1, c->m);
+    }
+    return 0;
+}
+
+/* sum_a (n) <- e^sum_a */
+TARGET static int NAME(exponential)(const struct call *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        c->sum_a[i] = exp_one(c->sum_a[i]);
+    return 0;
+}
+
+#undef PANEL
+#undef EACH_LANE
+#undef vec
