@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import gpzed.adapters.cli as cli_package
+from gpzed import GPzRegressor
 from gpzed.catalog import read_catalog
 from gpzed.config import RunConfig
-from gpzed.errors import ConfigError
+from gpzed.errors import ConfigError, GPzWarning
 from gpzed.pipeline.predict import BASE_COLUMNS
 from pipeline.galaxy_files import galaxies, write
 
@@ -143,6 +144,23 @@ def test_info_for_people(call: Call, folder: Path) -> None:
     assert "CLIPPED_INPUT" in text
 
 
+def test_info_of_a_model_saved_from_python(call: Call, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (80, 2))
+    model = GPzRegressor(n_basis=3, max_iter=5, patience=2, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GPzWarning)
+        model.fit(X, X[:, 0] + 0.1 * rng.standard_normal(80))
+    model.save(tmp_path / "m.gpzed")
+    code, text, _ = call("info", tmp_path / "m.gpzed")
+    assert code == 0
+    assert "1 x 3 basis functions" in text
+    assert "2, without names" in text
+    assert "GPzRegressor.save: no schema" in text
+    code, text, _ = call("info", tmp_path / "m.gpzed", "--json")
+    assert json.loads(text)["n_basis"] == 3
+
+
 def test_several_files_side_by_side(call: Call, folder: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         call("predict", folder / "model.gpzed", folder / "survey.parquet", "-o", tmp_path / f"{name}.csv", "-q")
@@ -199,6 +217,7 @@ def test_demo(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (("predict", "{f}/none.gpzed", "{f}/train.parquet", "-o", "{f}/x.csv"), 1, "there is no file"),
         (("predict", "{f}/model.gpzed", "{f}/train.parquet"), 2, "Missing option"),
         (("predict", "{f}/model.gpzed", "{f}/train.parquet", "-o", "{f}/x.vot"), 1, "read but not written"),
+        (("predict", "{f}/model.gpzed", "{f}/train.parquet", "-o", "{f}/no/x.csv"), 2, "does not exist; create it"),
         (("evaluate", "{f}/train.parquet"), 1, "no column 'z_phot'"),
         (("info", "{f}/train.parquet"), 1, "does not begin like a gpzed file"),
         (("config",), 2, "--template or --check"),
@@ -231,7 +250,7 @@ def test_without_click_there_is_a_message(monkeypatch: pytest.MonkeyPatch, call:
 def test_help_and_version(call: Call) -> None:
     assert "predict" in call("--help")[1]
     assert call("--version")[0] == 0
-    for command in ("train", "predict", "evaluate", "info", "config", "sdss", "demo", "completion"):
+    for command in ("train", "predict", "evaluate", "select", "info", "config", "sdss", "demo", "completion"):
         code, text, _ = call(command, "--help")
         assert code == 0
         assert "Usage" in text

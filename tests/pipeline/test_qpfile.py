@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from gpzed.adapters.cli import main
-from gpzed.catalog import Catalog, write_catalog
+from gpzed.catalog import Catalog, read_catalog, write_catalog
 from gpzed.errors import CatalogError, ConfigError, MissingDependencyError, SchemaError
-from gpzed.pipeline import evaluate, read_predictions
+from gpzed.pipeline import evaluate, read_predictions, select, write_report
 from gpzed.pipeline.qpfile import is_qp_file, read_qp
 from gpzed.prediction import GriddedPrediction, Prediction
 
@@ -109,3 +109,15 @@ def test_other_files_are_no_files_of_qp(tmp_path: Path) -> None:
         stream["photometry/mag_g"] = Z
     for name in ("no.hdf5", "catalogue.hdf5", "absent.hdf5", "catalogue.parquet"):
         assert not is_qp_file(tmp_path / name)
+
+
+def test_pages_and_selections_of_qp_files(tmp_path: Path) -> None:
+    grid = {"yvals": Prediction.gaussian(LOC, 0.0, SCALE**2).pdf_grid(GRID)}
+    path = write_qp(tmp_path / "interp.hdf5", "interp", grid, {"xvals": GRID[None]})
+    write_catalog(Catalog({"z_spec": Z}), tmp_path / "truth.parquet")
+    page = write_report([path], tmp_path / "page.html", truth=tmp_path / "truth.parquet")
+    assert page.sets == (("interp", N, True),)
+    assert write_report([path], tmp_path / "page.html").sets == (("interp", N, False),)
+    report = select(path, tmp_path / "kept.csv", keep=0.5, truth=tmp_path / "truth.parquet")
+    assert (report.n_kept, report.n_truth) == (N // 2, N)
+    np.testing.assert_array_equal(read_catalog(tmp_path / "kept.csv")["row"], report.ids)

@@ -228,7 +228,7 @@ def test_messages_of_predict(folder: Path) -> None:
         predict(model, survey, survey)
     with pytest.raises(CatalogError, match="no column 'ids' to copy"):
         predict(model, survey, folder / "x.parquet", PredictConfig(columns=("ids",)))
-    with pytest.raises(CatalogError, match=r"folder .* does not exist"):
+    with pytest.raises(ConfigError, match=r"folder .* does not exist"):
         predict(model, survey, folder / "none" / "x.parquet")
     with pytest.raises(ModelFormatError, match="does not begin like a gpzed file"):
         predict(survey, survey, folder / "x.parquet")

@@ -38,7 +38,7 @@ from gpzed.evaluation.rejection import (
     rejection_curves,
     relative_improvement,
 )
-from gpzed.evaluation.resampling import BootstrapResult, bootstrap
+from gpzed.evaluation.resampling import BootstrapResult, bootstrap, bootstrap_metrics
 from gpzed.evaluation.retained import RetainedCurve, retained_curve
 from gpzed.evaluation.selection import Selection, select
 
@@ -58,6 +58,7 @@ __all__ = [
     "bias",
     "binned_metrics",
     "bootstrap",
+    "bootstrap_metrics",
     "brier",
     "cde_loss",
     "coverage",

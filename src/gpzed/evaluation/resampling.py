@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,9 +80,7 @@ def bootstrap(
     """
     z = _checks.truth(z_spec, prediction)
     weight = _checks.weights(sample_weight, len(z))
-    if n_resamples < 2:
-        msg = f"`n_resamples` is {n_resamples}; expected at least 2."
-        raise ValueError(msg)
+    _check_resamples(n_resamples)
     rng = np.random.default_rng(random_state)
     if callable(metric):
         score = _direct(metric, z, prediction, weight, options)
@@ -91,10 +89,68 @@ def bootstrap(
             msg = f"options {sorted(options)} need a callable `metric`, not the name {metric!r}."
             raise ValueError(msg)
         score = _reduced(_table.lookup(metric), z, prediction, weight)
-    n = len(z)
     resamples = np.array([score(_draw(rng, weight)) for _ in range(n_resamples)])
+    return _summary(score(np.arange(len(z))), resamples)
+
+
+def bootstrap_metrics(
+    z_spec: npt.ArrayLike,
+    prediction: Prediction,
+    metrics: Sequence[str] | None = None,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+    n_resamples: int = 100,
+    random_state: int | np.random.Generator | None = None,
+) -> dict[str, BootstrapResult]:
+    """Return many metrics with error bars, all from the same resamples.
+
+    Parameters
+    ----------
+    z_spec : array-like of shape (n,)
+        True redshifts.
+    prediction : Prediction
+        Predictive distributions of the same n objects.
+    metrics : sequence of str, optional
+        Names in `METRICS`; all by default.
+    sample_weight, n_resamples, random_state
+        As in `bootstrap`.
+
+    Returns
+    -------
+    dict of str to BootstrapResult
+
+    Examples
+    --------
+    >>> from gpzed.prediction import Prediction
+    >>> p = Prediction.gaussian([0.5, 0.6, 0.7], [0.01] * 3, [0.01] * 3)
+    >>> bootstrap_metrics([0.5, 0.6, 0.7], p, ["bias"], random_state=0)["bias"].std
+    0.0
+    """
+    z = _checks.truth(z_spec, prediction)
+    weight = _checks.weights(sample_weight, len(z))
+    _check_resamples(n_resamples)
+    rng = np.random.default_rng(random_state)
+    values = _table.per_object_values(list(_table.METRICS if metrics is None else metrics), z, prediction)
+    reductions = {name: _table.lookup(name).reduce for name in values}
+    drawn: dict[str, list[float]] = {name: [] for name in values}
+    for _ in range(n_resamples):
+        rows = _draw(rng, weight)
+        for name, column in values.items():
+            drawn[name].append(reductions[name](column[rows], weight[rows]))
+    return {name: _summary(reductions[name](values[name], weight), np.array(drawn[name])) for name in values}
+
+
+def _check_resamples(n_resamples: int) -> None:
+    if n_resamples < 2:
+        msg = f"`n_resamples` is {n_resamples}; expected at least 2."
+        raise ValueError(msg)
+
+
+def _summary(value: float, resamples: FloatArray) -> BootstrapResult:
+    """Return a result; infinite resamples (an impossible object) make the error NaN."""
+    if not np.isfinite(resamples).all():
+        return BootstrapResult(value, float("nan"), float("nan"), float("nan"), resamples)
     low, high = np.quantile(resamples, [0.16, 0.84])
-    value = score(np.arange(n))
     return BootstrapResult(value, float(resamples.std(ddof=1)), float(low), float(high), resamples)
 
 

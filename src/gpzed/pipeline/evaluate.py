@@ -2,22 +2,78 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from gpzed._types import FloatArray
-from gpzed.catalog import CatalogInfo, Sentinels, catalog_info, read_catalog
-from gpzed.catalog.conventions import REDSHIFT_NAMES
-from gpzed.errors import CatalogError, ConfigError, SchemaError
+from gpzed.errors import CatalogError, ConfigError
+from gpzed.evaluation import (
+    BinnedMetrics,
+    RejectionCurve,
+    binned_metrics,
+    bootstrap_metrics,
+    rejection_curves,
+    relative_improvement,
+    select,
+)
 from gpzed.evaluation import evaluate as evaluate_prediction
-from gpzed.pipeline.qpfile import is_qp_file, read_qp
-from gpzed.pipeline.source import Redshifts, valid_redshifts
+from gpzed.pipeline.predictions import PredictionFile, read_prediction_file
 from gpzed.prediction import Prediction
+
+#: Metrics in bins, and bins across the range of a column that is no redshift.
+BINNED = ("bias", "rmse", "sigma_nmad", "fr_0.15", "fr_0.05")
+N_BINS = 10
+#: Metrics of rejection curves, and the fractions kept at which they are given.
+CURVES = ("rmse", "mll", "fr_0.15", "fr_0.05", "sigma_nmad", "crps")
+FRACTIONS = np.arange(1, 21) / 20
+
+
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """What is scored, and what is computed beside the metrics.
+
+    Attributes
+    ----------
+    redshift : str or None
+        Column of the true redshift; guessed by its name otherwise.
+    min_redshift, max_redshift : float or None
+        Only rows above the one and up to the other.
+    format : str or None
+        Format of the files, if the suffix does not tell.
+    weight : str or None
+        Column of weights.
+    keep : float or None
+        Score only this fraction of the objects, those with the smallest predicted variance.
+    n_bootstrap : int
+        Resamples for error bars; 0 for none.
+    seed : int
+        Of the resamples.
+    bins : str or None
+        Column to give metrics in bins of: the redshift, ``z_phot``, a magnitude.
+    bin_width : float or None
+        Width of the bins; 0.1 for redshifts and a tenth of the range for others by default.
+    rejection : bool
+        Whether to compute rejection curves.
+    truth : path or None
+        Catalogue with the true redshifts, row by row, for files of qp that have none.
+    """
+
+    redshift: str | None = None
+    min_redshift: float | None = None
+    max_redshift: float | None = None
+    format: str | None = None
+    weight: str | None = None
+    keep: float | None = None
+    n_bootstrap: int = 0
+    seed: int = 0
+    bins: str | None = None
+    bin_width: float | None = None
+    rejection: bool = False
+    truth: str | os.PathLike[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -28,7 +84,7 @@ class Evaluation:
     ----------
     path : str
     n_rows, n_used : int
-        Rows of the file, and those with a redshift and a prediction.
+        Rows of the file, and those that were scored.
     redshift : str
         Column of the true redshift.
     metrics : dict of str to float
@@ -37,6 +93,12 @@ class Evaluation:
         Lowest and highest true redshift used.
     no_redshift : dict of str to int
         Rows without a true redshift, by what stands in its place.
+    errors : dict of str to float
+        Bootstrap standard deviations of the metrics, if asked for.
+    bins : BinnedMetrics or None
+        Metrics in bins, if asked for.
+    curves : dict of str to RejectionCurve
+        Metrics against the fraction kept, if asked for.
     """
 
     path: str
@@ -46,21 +108,41 @@ class Evaluation:
     metrics: dict[str, float]
     redshift_range: tuple[float, float]
     no_redshift: dict[str, int]
+    errors: dict[str, float] = field(default_factory=dict)
+    bins: BinnedMetrics | None = None
+    curves: dict[str, RejectionCurve] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return file and metrics in one flat dictionary of plain JSON types."""
-        about = {
+        """Return file and metrics in one flat dictionary of plain JSON types; extras are nested."""
+        about: dict[str, Any] = {
             "file": self.path,
             "n_rows": self.n_rows,
             "redshift_column": self.redshift,
             "redshift_range": list(self.redshift_range),
             "no_redshift": self.no_redshift,
         }
-        return {**about, **self.metrics, "n": self.n_used}
+        extra: dict[str, Any] = {}
+        if self.errors:
+            extra["errors"] = self.errors
+        if self.bins is not None:
+            extra["bins"] = {
+                "edges": self.bins.edges.tolist(),
+                "fractions": self.bins.fractions.tolist(),
+                "counts": self.bins.counts.tolist(),
+                **{name: values.tolist() for name, values in self.bins.values.items()},
+            }
+        if self.curves:
+            extra["rejection"] = {
+                "fractions": next(iter(self.curves.values())).fractions.tolist(),
+                **{name: curve.values.tolist() for name, curve in self.curves.items()},
+                "area": {name: curve.area for name, curve in self.curves.items()},
+            }
+        return {**about, **self.metrics, "n": self.n_used, **extra}
 
 
 def evaluate(
     paths: Sequence[str | os.PathLike[str]],
+    options: EvaluationOptions | None = None,
     *,
     redshift: str | None = None,
     min_redshift: float | None = None,
@@ -74,6 +156,8 @@ def evaluate(
     ----------
     paths : sequence of path
         Files of `predict`, any with the columns ``z_phot`` and ``z_std``, and those of qp, which codes of RAIL write.
+    options : EvaluationOptions, optional
+        All options; those below are for short.
     redshift : str, optional
         Column of the true redshift; guessed by its name otherwise.
     min_redshift, max_redshift : float, optional
@@ -88,7 +172,9 @@ def evaluate(
     list of Evaluation
         One per file.
     """
-    return [_evaluate_one(path, redshift, min_redshift, max_redshift, format, truth) for path in paths]
+    if options is None:
+        options = EvaluationOptions(redshift, min_redshift, max_redshift, format, truth=truth)
+    return [_evaluate_one(path, options) for path in paths]
 
 
 def read_predictions(
@@ -117,135 +203,114 @@ def read_predictions(
     column : str
         Column of the true redshift.
     """
-    return _read(path, redshift, min_redshift, max_redshift, format, truth)[:4]
+    file = read_prediction_file(
+        path, redshift=redshift, min_redshift=min_redshift, max_redshift=max_redshift, format=format, truth=truth
+    )
+    assert file.z_spec is not None
+    return file.z_spec, file.prediction, file.n_rows, str(file.redshift)
 
 
-def _read(
-    path: str | os.PathLike[str],
-    redshift: str | None,
-    low: float | None,
-    high: float | None,
-    format: str | None,
-    truth: str | os.PathLike[str] | None,
-) -> tuple[FloatArray, Prediction, int, str, Redshifts]:
-    if format is None and is_qp_file(path):
-        return _read_qp(path, redshift, low, high, truth)
-    if truth is not None:
-        raise ConfigError(f"'{os.fspath(path)}' is no file of qp; only for those are true redshifts read elsewhere")
-    info = catalog_info(path, format=format)
-    for name in ("z_phot", "z_std"):
-        if name not in info.names:
-            raise SchemaError(
-                f"'{info.path}' has no column {name!r}; expected a file written by `gpzed predict`, it has "
-                f"{', '.join(info.names[:30])}"
-            )
-    column = _redshift_column(info.path, info.names, redshift or _recorded_redshift(info))
-    n_components = sum(name.startswith("z_weight_") for name in info.names)
-    extra = [f"{stem}_{k + 1}" for k in range(n_components) for stem in ("z_weight", "z_mean", "z_std")]
-    has_parts = {"z_var_model", "z_var_noise"} <= set(info.names)
-    base = ["z_phot", "z_std", *(("z_var_model", "z_var_noise") if has_parts else ()), column]
-    table = read_catalog(path, columns=[*base, *extra], format=format)
-    values = {name: table.floats(name) for name in (*base, *extra)}
-    z = values[column]
-    found = valid_redshifts(z, low, high, _sentinels(info.metadata))
-    keep = found.keep & np.isfinite(values["z_phot"]) & (values["z_std"] > 0.0)
-    if not keep.any():
-        raise CatalogError(
-            f"'{info.path}': none of {len(table)} rows has both a redshift in {column!r} and a prediction; "
-            "nothing to score"
+def improvements(results: Sequence[Evaluation]) -> dict[str, dict[str, float]]:
+    """Return how much better the first file is than each of the others, in per cent, averaged over the fractions kept.
+
+    Parameters
+    ----------
+    results : sequence of Evaluation
+        With rejection curves.
+
+    Returns
+    -------
+    dict of str to dict
+        By file, then by metric; the paper's table.
+    """
+    first, *others = results
+    return {
+        other.path: {name: relative_improvement(curve, other.curves[name]).mean for name, curve in first.curves.items()}
+        for other in others
+    }
+
+
+def _evaluate_one(path: str | os.PathLike[str], options: EvaluationOptions) -> Evaluation:
+    needed = [name for name in (options.weight, options.bins) if name is not None]
+    file = read_prediction_file(
+        path,
+        redshift=options.redshift,
+        min_redshift=options.min_redshift,
+        max_redshift=options.max_redshift,
+        format=options.format,
+        truth=options.truth,
+        columns=needed,
+    )
+    assert file.z_spec is not None
+    assert file.found is not None
+    z, prediction = file.z_spec, file.prediction
+    rows = _kept(prediction, options.keep)
+    weight = None if options.weight is None else _weights(file, options.weight)[rows]
+    z, prediction = z[rows], prediction[rows]
+    scores = evaluate_prediction(z, prediction, weight)
+    errors = {}
+    if options.n_bootstrap:
+        drawn = bootstrap_metrics(
+            z, prediction, sample_weight=weight, n_resamples=options.n_bootstrap, random_state=options.seed
         )
-    rows = {name: column_values[keep] for name, column_values in values.items()}
-    return z[keep], _prediction(rows, n_components, has_parts), len(table), column, found
-
-
-def _read_qp(
-    path: str | os.PathLike[str],
-    redshift: str | None,
-    low: float | None,
-    high: float | None,
-    truth: str | os.PathLike[str] | None,
-) -> tuple[FloatArray, Prediction, int, str, Redshifts]:
-    stored = read_qp(path)
-    n_rows, where = len(stored.usable), os.fspath(path)
-    if truth is None:
-        column = _redshift_column(where, list(stored.columns), redshift, "or give a catalogue of them with --truth")
-        z = np.asarray(stored.columns[column], dtype=np.float64)
-    else:
-        info = catalog_info(truth)
-        column = _redshift_column(info.path, info.names, redshift)
-        if info.n_rows != n_rows:
-            raise CatalogError(
-                f"'{info.path}' has {info.n_rows} rows but '{where}' has {n_rows} densities; give the catalogue that "
-                "they were made of"
-            )
-        z = read_catalog(truth, columns=[column]).floats(column)
-    found = valid_redshifts(z, low, high, Sentinels())
-    keep = found.keep & stored.usable
-    if not keep.any():
-        raise CatalogError(
-            f"'{where}': none of {n_rows} rows has both a redshift in {column!r} and a density; nothing to score"
-        )
-    chosen = keep[stored.usable]
-    prediction = stored.prediction if chosen.all() else stored.prediction[chosen]
-    return z[keep], prediction, n_rows, column, found
-
-
-def _sentinels(metadata: Mapping[str, Any]) -> Sentinels:
-    """Return what the run that wrote the file took for no redshift, if it says so."""
-    config = metadata.get("gpzed_config")
-    section = config.get("sentinels") if isinstance(config, Mapping) else None
-    stored = section.get("no_redshift") if isinstance(section, Mapping) else None
-    return Sentinels() if stored is None else Sentinels(no_redshift=tuple(map(float, stored)))
-
-
-def _prediction(rows: dict[str, FloatArray], n_components: int, has_parts: bool) -> Prediction:
-    if n_components:
-        stacked = {
-            stem: np.column_stack([rows[f"{stem}_{k + 1}"] for k in range(n_components)])
-            for stem in ("z_weight", "z_mean", "z_std")
-        }
-        nothing = np.zeros_like(stacked["z_std"])
-        return Prediction(stacked["z_weight"], stacked["z_mean"], nothing, stacked["z_std"] ** 2)
-    if has_parts:
-        return Prediction.gaussian(rows["z_phot"], rows["z_var_model"], rows["z_var_noise"])
-    return Prediction.gaussian(rows["z_phot"], 0.0, rows["z_std"] ** 2)
-
-
-def _recorded_redshift(info: CatalogInfo) -> str | None:
-    """Name of the redshift column that `gpzed predict` wrote into the metadata, if the file has it."""
-    schema = info.metadata.get("gpzed_schema")
-    if isinstance(schema, str):
-        schema = json.loads(schema)
-    column = schema.get("redshift") if isinstance(schema, dict) else None
-    return column if column in info.names else None
-
-
-def _redshift_column(path: str, names: Sequence[str], given: str | None, else_: str = "") -> str:
-    if given is not None:
-        if given not in names:
-            raise SchemaError(f"'{path}' has no column {given!r}; it has {', '.join(names[:30])}")
-        return given
-    lower: dict[str, str] = {}
-    for name in names:
-        lower.setdefault(name.lower(), name)
-    for known in REDSHIFT_NAMES:
-        if known in lower:
-            return lower[known]
-    raise SchemaError(
-        f"'{path}' has no column of true redshifts that is known by its name ({', '.join(REDSHIFT_NAMES[:4])}, ...); "
-        f"name it with --redshift{', ' if else_ else ''}{else_}"
+        errors = {name: result.std for name, result in drawn.items()}
+    curves = {}
+    if options.rejection:
+        curves = rejection_curves(z, prediction, CURVES, fractions=FRACTIONS, sample_weight=weight)
+    return Evaluation(
+        os.fspath(path),
+        file.n_rows,
+        len(z),
+        str(file.redshift),
+        {name: float(value) for name, value in scores.items() if name != "n"},
+        (float(z.min()), float(z.max())),
+        file.found.causes,
+        errors,
+        None if options.bins is None else _bins(file, rows, options, weight),
+        curves,
     )
 
 
-def _evaluate_one(
-    path: str | os.PathLike[str],
-    redshift: str | None,
-    low: float | None,
-    high: float | None,
-    format: str | None,
-    truth: str | os.PathLike[str] | None,
-) -> Evaluation:
-    z, prediction, n_rows, column, found = _read(path, redshift, low, high, format, truth)
-    metrics = {name: float(value) for name, value in evaluate_prediction(z, prediction).items() if name != "n"}
-    used = (float(z.min()), float(z.max()))
-    return Evaluation(os.fspath(path), n_rows, len(z), column, metrics, used, found.causes)
+def _kept(prediction: Prediction, keep: float | None) -> Any:
+    """Return positions of the objects to score."""
+    if keep is None:
+        return np.arange(len(prediction))
+    if not 0 < keep <= 1:
+        raise ConfigError(f"`keep` is {keep}; expected a fraction above 0 and at most 1, such as 0.5")
+    return select(prediction, keep=keep).indices
+
+
+def _weights(file: PredictionFile, column: str) -> FloatArray:
+    weight = file.table.floats(column)
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if bad.size or not weight.any():
+        where = f"{weight[bad[0]]} in row {file.rows[bad[0]]}" if bad.size else "zero everywhere"
+        raise CatalogError(
+            f"'{file.path}': weight column {column!r} is {where}; give weights that are finite and not negative"
+        )
+    return weight
+
+
+def _bins(file: PredictionFile, rows: Any, options: EvaluationOptions, weight: FloatArray | None) -> BinnedMetrics:
+    """Return metrics in bins of a column, objects without a value in it left out."""
+    assert file.z_spec is not None
+    by = file.table.floats(str(options.bins))[rows]
+    usable = np.isfinite(by) & (np.abs(by) < 90.0)  # -99, 99 and -9999 stand for no measurement
+    if not usable.any():
+        raise CatalogError(f"'{file.path}': no row has a value in {options.bins!r} to make bins of")
+    z, prediction, by = file.z_spec[rows][usable], file.prediction[rows][usable], by[usable]
+    if options.bin_width is not None and not options.bin_width > 0:
+        raise ConfigError(f"`bin_width` is {options.bin_width}; expected a positive width")
+    low, high = float(by.min()), float(by.max())
+    is_redshift = options.bins in (file.redshift, "z_phot")
+    width = options.bin_width or (0.1 if is_redshift else max(high - low, 1e-9) / N_BINS)
+    start = np.floor(low / width) if is_redshift or options.bin_width else low / width
+    n_bins = max(1, int(np.ceil((high / width - start) * (1 - 1e-12))))
+    if n_bins > 10_000:
+        raise ConfigError(f"bins of width {width:g} from {low:g} to {high:g} are {n_bins}; give a larger `bin_width`")
+    edges = np.round(width * (start + np.arange(n_bins + 1)), 12)
+    edges[-1] = max(edges[-1], high)
+    edges[0] = min(edges[0], low)
+    return binned_metrics(
+        z, prediction, BINNED, by=by, edges=edges, sample_weight=None if weight is None else weight[usable]
+    )

@@ -149,6 +149,22 @@ def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
         ) from reason
 
 
+def load_estimator(path: str | os.PathLike[str]) -> GPzRegressor | TrainedPipeline:
+    """Read a model file of either kind: with schema and features, or the estimator alone.
+
+    Parameters
+    ----------
+    path : path
+        Written by `gpzed train` or by `GPzRegressor.save`.
+
+    Returns
+    -------
+    TrainedPipeline or GPzRegressor
+    """
+    header, members = read_model(path)
+    return load_pipeline(path) if header.get("pipeline") is not None else GPzRegressor.from_parts(header, members)
+
+
 def model_hash(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256 of a model file."""
     try:

@@ -31,7 +31,7 @@ from gpzed.pipeline.flow import WriteBehind, quick_handover, read_ahead
 from gpzed.pipeline.modelfile import TrainedPipeline, load_pipeline, model_hash
 from gpzed.pipeline.parts import Parts
 from gpzed.pipeline.reporter import Reporter, Task
-from gpzed.pipeline.source import file_identity, make_inputs, matching_schema, needed_columns
+from gpzed.pipeline.source import file_identity, make_inputs, matching_schema, needed_columns, require_folder
 from gpzed.prediction import Prediction
 
 #: Rows of a chunk at most, and bytes that a chunk of the input may take in memory.
@@ -217,6 +217,7 @@ def _plan(
         raise ConfigError(f"the model corrects for extinction but '{info.path}' has no E(B-V) column that is known")
     if output.exists() and Path(catalogue).exists() and output.samefile(catalogue):
         raise ConfigError(f"'{output}' is the catalogue itself; write the predictions to another file")
+    require_folder(output, "the predictions")
     open_writer(output, format)  # checks name, format and folder
     n_components = trained.n_components
     added = added_columns(options, n_components)

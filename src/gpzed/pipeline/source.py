@@ -27,7 +27,7 @@ from gpzed.catalog import (
 from gpzed.catalog.conventions import EBV_NAMES
 from gpzed.catalog.schema import find_column
 from gpzed.config import SchemaConfig
-from gpzed.errors import CatalogError, SchemaError
+from gpzed.errors import CatalogError, ConfigError, SchemaError
 from gpzed.features import FeatureTransformer
 
 _ROLES = ("redshift", "weight", "id", "ebv")
@@ -166,6 +166,13 @@ def make_inputs(
 def needed_columns(schema: PhotometrySchema, *more: str | None) -> list[str]:
     """Return the columns to read: the photometry and the others named, each once."""
     return list(dict.fromkeys([*schema.photometry_columns, *(name for name in more if name)]))
+
+
+def require_folder(path: str | os.PathLike[str], what: str) -> None:
+    """Refuse an output file in a folder that does not exist, before any work is done."""
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise ConfigError(f"folder '{folder}' does not exist; create it, or write {what} elsewhere")
 
 
 def file_hash(path: str | os.PathLike[str]) -> str:

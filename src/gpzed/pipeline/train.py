@@ -50,6 +50,7 @@ from gpzed.pipeline.source import (
     make_inputs,
     needed_columns,
     open_info,
+    require_folder,
     resolve_schema,
     table_hash,
     target_access,
@@ -274,8 +275,7 @@ def _trained(model: GPzRegressor, rows: _Rows, config: RunConfig, provenance: di
 
 
 def _check_output(target: Path, state: Path, resume: bool, n_members: int) -> None:
-    if not target.parent.is_dir():
-        raise ConfigError(f"folder '{target.parent}' does not exist; create it, or write the model elsewhere")
+    require_folder(target, "the model")
     left = [path for path in _states(state, n_members) if path.exists()]
     if left and not resume:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""The command line: `gpzed train | predict | evaluate | info | config | sdss | demo | completion`."""
+"""The command line: `gpzed train | predict | evaluate | select | report | info | config | sdss | demo | completion`."""
 
 from __future__ import annotations
 

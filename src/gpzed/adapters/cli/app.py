@@ -20,6 +20,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("gpzed.adapters.cli.train", "Train a model on a catalogue with redshifts."),
     "predict": ("gpzed.adapters.cli.predict", "Predict redshifts for a catalogue of any size."),
     "evaluate": ("gpzed.adapters.cli.evaluate", "Score predictions against true redshifts."),
+    "select": ("gpzed.adapters.cli.select", "Choose the reliable objects, and say what that costs."),
+    "report": ("gpzed.adapters.cli.report", "Make one interactive page about predictions."),
     "info": ("gpzed.adapters.cli.info", "Show what a model file holds."),
     "config": ("gpzed.adapters.cli.config", "Print a commented configuration file."),
     "sdss": ("gpzed.adapters.cli.sdss", "Print the query for the paper's SDSS sample."),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -61,6 +62,14 @@ class _PlainTask(Task):
         self._terminal.say(f"{text}, {rate:,.0f} {self._unit}/s{'; ' + note if note else ''}")
 
 
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 class Terminal(Reporter):
     """The screen, as a reporter of the pipeline.
 
@@ -100,9 +109,14 @@ class Terminal(Reporter):
         """Print a table as a result."""
         self._out.print(table)
 
+    def note(self, table: Table) -> None:
+        """Print a table beside the result, to standard error."""
+        if not self.quiet:
+            self._err.print(table)
+
     def json(self, value: Any) -> None:
-        """Print a result for machines."""
-        sys.stdout.write(json.dumps(value, indent=2, allow_nan=False, default=str) + "\n")
+        """Print a result for machines; numbers that are not finite, which JSON has not, become null."""
+        sys.stdout.write(json.dumps(_finite(value), indent=2, allow_nan=False, default=str) + "\n")
 
     @contextmanager
     def task(self, title: str, total: int | None, unit: str) -> Iterator[Task]:

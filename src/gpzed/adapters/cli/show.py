@@ -2,41 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
 from gpzed.adapters.cli.console import Terminal
 from gpzed.catalog import PhotometrySchema, SentinelReport
 from gpzed.config import RunConfig
+from gpzed.evaluation import BinnedMetrics, RejectionCurve
+from gpzed.evaluation.display import HEADINGS
 from gpzed.features import Flag
 from gpzed.pipeline import TrainingPlan
 
-#: Metrics of the tables: name, heading, format, and which way is better.
-HEADINGS = (
-    ("n", "n", ",.0f"),
-    ("rmse", "RMSE", ".4f"),
-    ("mll", "MLL", ".3f"),
-    ("fr_0.15", "FR0.15 %", ".2f"),
-    ("fr_0.05", "FR0.05 %", ".2f"),
-    ("bias", "bias", "+.5f"),
-    ("sigma_nmad", "sigma_NMAD", ".4f"),
-    ("crps", "CRPS", ".4f"),
-    ("cde_loss", "CDE loss", ".2f"),
-    ("pit_ks", "PIT KS", ".4f"),
-    ("coverage_68", "in 68 %", ".3f"),
-    ("coverage_95", "in 95 %", ".3f"),
-)
 
-
-def metrics_table(scores: Mapping[str, Mapping[str, float]], what: str) -> Table:
-    """Return metrics as a table: one line per metric, the sets of predictions side by side."""
+def metrics_table(
+    scores: Mapping[str, Mapping[str, float]], what: str, errors: Mapping[str, Mapping[str, float]] | None = None
+) -> Table:
+    """Return metrics as a table: one line per metric, the sets of predictions side by side, errors behind them."""
     table = Table(what, *scores, box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
         column.overflow = "fold"
     for key, heading, style in HEADINGS:
-        table.add_row(heading, *(format(metrics[key], style) for metrics in scores.values()))
+        cells = []
+        for name, metrics in scores.items():
+            error = (errors or {}).get(name, {}).get(key)
+            more = "" if error is None else f" ± {format(error, style.lstrip('+'))}"
+            cells.append(format(metrics[key], style) + more)
+        table.add_row(heading, *cells)
+    return table
+
+
+def bins_table(bins: BinnedMetrics, label: str) -> list[Table]:
+    """Return metrics in bins, one table per fraction kept."""
+    tables = []
+    styles = {key: (heading, style) for key, heading, style in HEADINGS}
+    for i, fraction in enumerate(bins.fractions):
+        table = Table(f"{label}, {100 * fraction:g} % kept", "n", *(styles[name][0] for name in bins.values), box=None)
+        for column in table.columns[1:]:
+            column.justify = "right"
+        for b in range(len(bins.edges) - 1):
+            if bins.counts[i, b]:
+                values = (format(bins.values[name][i, b], styles[name][1]) for name in bins.values)
+                low, high = bins.edges[b : b + 2]
+                table.add_row(f"{low:.4g} to {high:.4g}", f"{bins.counts[i, b]:,}", *values)
+        tables.append(table)
+    return tables
+
+
+def rejection_table(curves: Mapping[str, RejectionCurve], label: str, percent: Sequence[int]) -> Table:
+    """Return metrics at some percentages kept, and their mean over all."""
+    styles = {key: (heading, style) for key, heading, style in HEADINGS}
+    table = Table(label, *(f"{p} %" for p in percent), "mean", box=None, pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, curve in curves.items():
+        at = [curve.values[abs(curve.fractions - p / 100).argmin()] for p in percent]
+        table.add_row(styles[name][0], *(format(value, styles[name][1]) for value in (*at, curve.area)))
     return table
 
 

@@ -1,0 +1,8 @@
+"""One self-contained, interactive page about predictions: numbers packed small, drawn by the reader's browser."""
+
+from __future__ import annotations
+
+from gpzed.report.data import PointTable, ReportData, prepare
+from gpzed.report.page import render
+
+__all__ = ["PointTable", "ReportData", "prepare", "render"]
