@@ -41,6 +41,7 @@ from gpzed.evaluation.rejection import (
 from gpzed.evaluation.resampling import BootstrapResult, bootstrap, bootstrap_metrics
 from gpzed.evaluation.retained import RetainedCurve, retained_curve
 from gpzed.evaluation.selection import Selection, select
+from gpzed.evaluation.stack import RedshiftDistribution, Stack, stack
 
 __all__ = [
     "METRICS",
@@ -51,10 +52,12 @@ __all__ = [
     "PitHistogram",
     "Pulls",
     "QQCurve",
+    "RedshiftDistribution",
     "RejectionCurve",
     "Reliability",
     "RetainedCurve",
     "Selection",
+    "Stack",
     "bias",
     "binned_metrics",
     "bootstrap",
@@ -82,5 +85,6 @@ __all__ = [
     "rmse",
     "select",
     "sigma_nmad",
+    "stack",
     "uncertainty_boxes",
 ]

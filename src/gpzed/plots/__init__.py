@@ -6,7 +6,7 @@ from gpzed.plots._style import COLOURS, figure_style, save_figure
 from gpzed.plots.bins import plot_binned, plot_variance_boxes
 from gpzed.plots.calibration import plot_pit, plot_qq, plot_reliability
 from gpzed.plots.model import plot_basis_ellipses, plot_history, plot_sparsity
-from gpzed.plots.redshift import plot_redshift_distribution
+from gpzed.plots.redshift import plot_redshift_distribution, plot_stack
 from gpzed.plots.scatter import plot_scatter
 from gpzed.plots.scores import plot_complexity, plot_improvement, plot_rejection, plot_retained
 
@@ -26,6 +26,7 @@ __all__ = [
     "plot_retained",
     "plot_scatter",
     "plot_sparsity",
+    "plot_stack",
     "plot_variance_boxes",
     "save_figure",
 ]

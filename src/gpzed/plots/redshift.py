@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpzed.evaluation.stack import RedshiftDistribution
 from gpzed.plots._style import COLOURS, FAINT, INK, add_legend, drawn
 from gpzed.prediction import Prediction
 
@@ -43,5 +44,44 @@ def plot_redshift_distribution(
     grid = np.linspace(0.0, limit, 400)
     ax.plot(grid, prediction[np.sort(rows)].stacked_pdf(grid), color=INK, label="sum of predicted densities")
     ax.set(xlim=(0.0, limit), ylim=(0.0, None), xlabel="redshift $z$", ylabel="$n(z)$, normalised")
+    add_legend(ax)
+    return ax
+
+
+@drawn
+def plot_stack(distribution: RedshiftDistribution, ax: Any = None) -> Any:
+    """Draw n(z) of one or more samples, with error bands.
+
+    Parameters
+    ----------
+    distribution : RedshiftDistribution
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    edges = distribution.sample_edges
+    for k, (density, error) in enumerate(zip(distribution.density, distribution.error, strict=True)):
+        if not distribution.n[k]:
+            continue
+        name = "all objects" if np.isinf(edges[k]) else f"{edges[k]:g} < $z_\\mathrm{{phot}}$ < {edges[k + 1]:g}"
+        colour = COLOURS[k % len(COLOURS)]
+        ax.stairs(density, distribution.edges, color=colour, label=name)
+        ax.stairs(
+            density + error,
+            distribution.edges,
+            baseline=np.maximum(density - error, 0.0),
+            fill=True,
+            color=colour,
+            alpha=0.3,
+            linewidth=0,
+        )
+    ax.set(
+        xlim=(distribution.edges[0], distribution.edges[-1]),
+        ylim=(0.0, None),
+        xlabel="redshift $z$",
+        ylabel="$n(z)$, normalised",
+    )
     add_legend(ax)
     return ax

@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evaluate": ("gpzed.adapters.cli.evaluate", "Score predictions against true redshifts."),
     "select": ("gpzed.adapters.cli.select", "Choose the reliable objects, and say what that costs."),
     "report": ("gpzed.adapters.cli.report", "Make one interactive page about predictions."),
+    "nz": ("gpzed.adapters.cli.nz", "Stack predictions to a redshift distribution n(z)."),
     "info": ("gpzed.adapters.cli.info", "Show what a model file holds."),
     "config": ("gpzed.adapters.cli.config", "Print a commented configuration file."),
     "sdss": ("gpzed.adapters.cli.sdss", "Print the query for the paper's SDSS sample."),

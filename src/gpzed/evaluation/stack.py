@@ -1,0 +1,222 @@
+"""The redshift distribution n(z) of a sample, from the sum of its predictive distributions, with error bars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpzed._types import FloatArray
+from gpzed.evaluation import _checks
+from gpzed.prediction import Prediction
+
+CHUNK = 20_000
+
+
+@dataclass(frozen=True)
+class RedshiftDistribution:
+    """Normalised n(z) of one or more (tomographic) samples.
+
+    Attributes
+    ----------
+    edges : ndarray of shape (g + 1,)
+        Edges of the bins in redshift in which the densities are averaged.
+    sample_edges : ndarray of shape (s + 1,)
+        Edges in point estimate (the mean of each object) that separate the samples.
+    density : ndarray of shape (s, g)
+        Densities; each integrates to the share of its sample's probability inside `edges`.
+    bootstrap_error : ndarray of shape (s, g)
+        Standard deviation from resampling the objects.
+    committee_error : ndarray of shape (s, g)
+        Standard deviation between the members of the committee; zero without one. What one member is worth, not the
+        mean of all: members share their training rows, so that averaging them does not make this error smaller.
+    mean, mean_error : ndarray of shape (s,)
+        Mean redshift of each sample, and both errors in quadrature.
+    weight, n : ndarray of shape (s,)
+        Sum of weights and number of objects.
+    """
+
+    edges: FloatArray
+    sample_edges: FloatArray
+    density: FloatArray
+    bootstrap_error: FloatArray
+    committee_error: FloatArray
+    mean: FloatArray
+    mean_error: FloatArray
+    weight: FloatArray
+    n: npt.NDArray[np.int64]
+
+    @property
+    def centers(self) -> FloatArray:
+        """Middle of every bin, shape (g,)."""
+        return 0.5 * (self.edges[1:] + self.edges[:-1])
+
+    @property
+    def error(self) -> FloatArray:
+        """Both errors in quadrature, shape (s, g)."""
+        return np.sqrt(self.bootstrap_error**2 + self.committee_error**2)
+
+
+class Stack:
+    """Adds up predictions chunk by chunk, so that a sample of any size can be stacked.
+
+    Parameters
+    ----------
+    edges : array-like of shape (g + 1,)
+        Bins in redshift.
+    sample_edges : array-like of shape (s + 1,), optional
+        Tomographic bins in the mean of each object; one sample of all by default.
+    n_members : int
+        Members of the committee whose components, in equal numbers and one member after the other, make up the
+        mixtures.
+    n_resamples : int
+        Resamples of the objects (weights drawn from Poisson distributions); 0 for no error from them.
+    random_state : int, Generator or None
+    """
+
+    def __init__(
+        self,
+        edges: npt.ArrayLike,
+        sample_edges: npt.ArrayLike | None = None,
+        *,
+        n_members: int = 1,
+        n_resamples: int = 100,
+        random_state: int | np.random.Generator | None = 0,
+    ) -> None:
+        self.edges = _checks.edges("edges", edges)
+        self.sample_edges = np.array([-np.inf, np.inf])
+        if sample_edges is not None:
+            self.sample_edges = _checks.edges("sample_edges", sample_edges)
+        if n_members < 1 or n_resamples < 0:
+            msg = f"`n_members` is {n_members} and `n_resamples` {n_resamples}; expected at least 1 and 0."
+            raise ValueError(msg)
+        self.n_members, self.n_resamples = n_members, n_resamples
+        self._rng = np.random.default_rng(random_state)
+        s, g = len(self.sample_edges) - 1, len(self.edges) - 1
+        versions = 1 + n_resamples + (n_members if n_members > 1 else 0)  # the whole, resamples, members
+        self._bins = np.zeros((versions, s, g))
+        self._first = np.zeros((versions, s))
+        self._weight = np.zeros((versions, s))
+        self._n = np.zeros(s, dtype=np.int64)
+
+    def add(self, prediction: Prediction, sample_weight: npt.ArrayLike | None = None) -> None:
+        """Add objects, with weights if they have any."""
+        if prediction.n_components % self.n_members:
+            msg = (
+                f"`n_members` is {self.n_members} but predictions have {prediction.n_components} components; expected "
+                "the same number for every member."
+            )
+            raise ValueError(msg)
+        weight = _checks.weights(sample_weight, len(prediction)) if len(prediction) else np.empty(0)
+        for start in range(0, len(prediction), CHUNK):
+            self._add_chunk(prediction[start : start + CHUNK], weight[start : start + CHUNK])
+
+    def _add_chunk(self, p: Prediction, weight: FloatArray) -> None:
+        drawn = self._rng.poisson(1.0, (self.n_resamples, len(p)))
+        sample = np.searchsorted(self.sample_edges, p.mean, side="right") - 1
+        whole, stop = 1 + self.n_resamples, len(self._weight)
+        parts = [(slice(0, whole), p, np.concatenate([weight[None], drawn * weight]))]
+        if stop > whole:
+            size = p.n_components // self.n_members
+            for i in range(self.n_members):
+                member = _components(p, slice(i * size, (i + 1) * size))
+                parts.append((slice(whole + i, whole + i + 1), member, weight[None]))
+        for versions, prediction, weights in parts:
+            probability = np.diff(prediction.cdf_grid(self.edges), axis=1)  # (n, g)
+            for k in range(len(self._n)):
+                rows = np.flatnonzero(sample == k)
+                self._bins[versions, k] += weights[:, rows] @ probability[rows]
+                self._first[versions, k] += weights[:, rows] @ prediction.mean[rows]
+                self._weight[versions, k] += weights[:, rows].sum(axis=1)
+        for k in range(len(self._n)):
+            self._n[k] += np.count_nonzero((sample == k) & (weight > 0))
+
+    def result(self) -> RedshiftDistribution:
+        """Return what was added up so far."""
+        if not self._n.any():
+            msg = "no objects were added, or none in any of the samples; there is nothing to stack."
+            raise ValueError(msg)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            density = self._bins / self._weight[:, :, None] / np.diff(self.edges)
+            mean = self._first / self._weight
+        resampled, members = slice(1, 1 + self.n_resamples), slice(1 + self.n_resamples, None)
+        scatter = [_spread(values[resampled]) for values in (density, mean)]
+        between = [_spread(values[members]) for values in (density, mean)]
+        return RedshiftDistribution(
+            self.edges,
+            self.sample_edges,
+            density[0],
+            scatter[0],
+            between[0],
+            mean[0],
+            np.sqrt(scatter[1] ** 2 + between[1] ** 2),
+            self._weight[0],
+            self._n.copy(),
+        )
+
+
+def _spread(values: FloatArray) -> FloatArray:
+    """Return the standard deviation over the first axis; zero for fewer than two."""
+    if len(values) < 2:
+        return np.zeros(values.shape[1:])
+    with np.errstate(invalid="ignore"):
+        return np.asarray(values.std(axis=0, ddof=1))
+
+
+def _components(p: Prediction, which: slice) -> Prediction:
+    """Return the mixture of some components; objects to which they give no weight get equal ones."""
+    weights = p.weights[:, which]
+    total = weights.sum(axis=1, keepdims=True)
+    share = np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1.0 / weights.shape[1])
+    means, model, noise, inputs = (
+        part[:, which] for part in (p.means, p.model_variances, p.noise_variances, p.input_variances)
+    )
+    return Prediction(share, means, model, noise, inputs, lower=p.lower)
+
+
+def stack(
+    predictions: Prediction | Iterable[Prediction],
+    edges: npt.ArrayLike,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+    sample_edges: npt.ArrayLike | None = None,
+    n_members: int = 1,
+    n_resamples: int = 100,
+    random_state: int | np.random.Generator | None = 0,
+) -> RedshiftDistribution:
+    """Return n(z) of a sample with error bars.
+
+    Parameters
+    ----------
+    predictions : Prediction, or iterable of Prediction
+        Several are parts of one sample.
+    edges : array-like of shape (g + 1,)
+        Bins in redshift.
+    sample_weight : array-like of shape (n,), optional
+        Weights, for one Prediction only; equal by default.
+    sample_edges, n_members, n_resamples, random_state
+        As in `Stack`.
+
+    Returns
+    -------
+    RedshiftDistribution
+
+    Examples
+    --------
+    >>> p = Prediction.gaussian([0.4, 0.5, 1.2], [0.01] * 3, [0.01] * 3)
+    >>> nz = stack(p, [0.0, 0.5, 1.0, 1.5], sample_edges=[0.0, 1.0, 2.0])
+    >>> nz.n.tolist(), nz.mean.round(2).tolist()
+    ([2, 1], [0.45, 1.2])
+    """
+    total = Stack(edges, sample_edges, n_members=n_members, n_resamples=n_resamples, random_state=random_state)
+    if isinstance(predictions, Prediction):
+        total.add(predictions, sample_weight)
+    else:
+        if sample_weight is not None:
+            msg = "`sample_weight` goes with one Prediction; add parts with weights of their own to a `Stack`."
+            raise ValueError(msg)
+        for part in predictions:
+            total.add(part)
+    return total.result()
