@@ -23,7 +23,7 @@ from gpzed.model import GPzRegressor
 from gpzed.model.options import check_options
 
 #: Arguments of the estimator that are no options of a run: set by the pipeline.
-NOT_OPTIONS = ("self", "checkpoint", "keep_checkpoint", "callback", "random_state")
+NOT_OPTIONS = ("self", "checkpoint", "keep_checkpoint", "callback", "engine", "random_state")
 
 
 @dataclass(frozen=True)

@@ -266,7 +266,7 @@ class ThreadEngine:
         """Make what is not stored: threads, memory to keep between passes, groups."""
         self._team = Team(self._n_threads)
         sizes = [(self._width + SPARE_COLUMNS) * (len(block.y) + SPARE_ROWS) for block in self._blocks]
-        if 8 * sum(sizes) <= self._keep_bytes:
+        if sizes and 8 * sum(sizes) <= self._keep_bytes:
             memory = np.empty(sum(sizes))  # in one piece, so that the system may use large pages for it
             stops = np.cumsum(sizes)
             for block, piece in zip(self._blocks, np.split(memory, stops[:-1]), strict=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -85,11 +85,12 @@ def split_rows(rows: Rows, fraction: float, rng: np.random.Generator) -> tuple[R
     n_valid = round(fraction * n)
     order = rng.permutation(n)
     if n_valid < MIN_VALIDATION:
-        return _take(rows, order), None
-    return _take(rows, order[n_valid:]), _take(rows, order[:n_valid])
+        return take(rows, order), None
+    return take(rows, order[n_valid:]), take(rows, order[:n_valid])
 
 
-def _take(rows: Rows, index: np.ndarray) -> Rows:
+def take(rows: Rows, index: np.ndarray | slice) -> Rows:
+    """Rows by number, mask or slice."""
     X, y, omega = rows
     return X[index], y[index], omega[index]
 
@@ -120,22 +121,25 @@ class ArrayData:
     def moments(self) -> tuple[Moments, float, float]:
         """See `TrainingData`."""
         X, y, omega = self.train
-        return Moments.of(X, omega), *_target_moments(Moments.of(y[:, None], omega))
+        return Moments.of(X, omega), *target_moments(Moments.of(y[:, None], omega))
 
     def sample(self, size: int, rng: np.random.Generator) -> Rows:
         """See `TrainingData`."""
-        return _take(self.train, rng.permutation(self.n)[:size])
+        return take(self.train, rng.permutation(self.n)[:size])
+
+    def over(self, rows: Rows, map_: Standardisation, width: int, n_threads: int | None, **options: Any) -> Engine:
+        """Engine over rows of this process; a cluster puts another one in its place."""
+        return ThreadEngine(*map_.rows(rows), width=width, n_threads=n_threads, **options)
 
     def engine(self, map_: Standardisation, width: int, n_threads: int | None, n_rows: int | None = None) -> Engine:
         """See `TrainingData`."""
-        X, y, omega = self.train
-        return ThreadEngine(*map_.rows((X[:n_rows], y[:n_rows], omega[:n_rows])), width=width, n_threads=n_threads)
+        return self.over(take(self.train, slice(n_rows)), map_, width, n_threads)
 
     def validation(self, map_: Standardisation, width: int, n_threads: int | None) -> Engine | None:
         """See `TrainingData`."""
         if self.valid is None:
             return None
-        return ThreadEngine(*map_.rows(self.valid), width=width, n_threads=n_threads, keep_bytes=0)
+        return self.over(self.valid, map_, width, n_threads, keep_bytes=0)
 
     def everything(self, map_: Standardisation, width: int, n_threads: int | None) -> Engine:
         """See `TrainingData`."""
@@ -143,7 +147,7 @@ class ArrayData:
         if self.valid is not None and self.valid_is_part:
             X, y, omega = (np.concatenate(pair) for pair in zip(self.train, self.valid, strict=True))
             rows = X, y, omega
-        return ThreadEngine(*map_.rows(rows), width=width, n_threads=n_threads, keep_bytes=0)
+        return self.over(rows, map_, width, n_threads, keep_bytes=0)
 
 
 class StreamData:
@@ -173,8 +177,8 @@ class StreamData:
         for (X, y, omega), is_held in self._marked():
             n_all += len(y)
             if self.is_split:
-                held.append(_take((X, y, omega), is_held))
-                X, y, omega = _take((X, y, omega), ~is_held)
+                held.append(take((X, y, omega), is_held))
+                X, y, omega = take((X, y, omega), ~is_held)
             if not len(y):
                 continue
             self.n, self.d = self.n + len(y), X.shape[1]
@@ -196,7 +200,7 @@ class StreamData:
 
     def _train_rows(self) -> Iterator[Rows]:
         for rows, is_held in self._marked():
-            yield _take(rows, ~is_held) if self.is_split else rows
+            yield take(rows, ~is_held) if self.is_split else rows
 
     def stages(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
         """See `TrainingData`; subsets are held in memory, so only small ones."""
@@ -209,12 +213,12 @@ class StreamData:
 
     def moments(self) -> tuple[Moments, float, float]:
         """See `TrainingData`."""
-        return self._moments, *_target_moments(self._target)
+        return self._moments, *target_moments(self._target)
 
     def sample(self, size: int, rng: np.random.Generator) -> Rows:
         """See `TrainingData`."""
         share = min(1.0, size / self.n)
-        picked = [_take(rows, rng.random(len(rows[1])) < share) for rows in self._train_rows()]
+        picked = [take(rows, rng.random(len(rows[1])) < share) for rows in self._train_rows()]
         X, y, omega = (np.concatenate(parts) for parts in zip(*picked, strict=True))
         return X, y, omega
 
@@ -247,7 +251,8 @@ class _Mapped:
         return (self._map.rows(rows) for rows in self._rows())  # type: ignore[operator]
 
 
-def _target_moments(moments: Moments) -> tuple[float, float]:
+def target_moments(moments: Moments) -> tuple[float, float]:
+    """Mean of the target and the scale to divide it by."""
     scale = float(np.sqrt(moments.scatter[0, 0] / moments.weight))
     mean = float(moments.mean[0])
     if scale <= 1e-12 * abs(mean):

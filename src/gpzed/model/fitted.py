@@ -12,11 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 from gpzed._types import FloatArray
 from gpzed.core.engine import Team
 from gpzed.core.predictive import sample_functions
+from gpzed.model import lazy
 from gpzed.model.coverage import Coverage
-from gpzed.model.inputs import validate_table
+from gpzed.model.inputs import is_lazy, validate_table
 from gpzed.model.persistence import write_model
 from gpzed.model.training import Member, TrainingReport
 from gpzed.prediction import Prediction
+
+TRANSIENT = ("callback", "checkpoint", "engine")
+"""Options that say where and how training runs, and nothing about the model: they are not saved with it."""
 
 
 class PredictsDistribution(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -32,6 +36,7 @@ class PredictsDistribution(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like or table of shape (n_samples, n_features)
+            For a Dask array or data frame the result is lazy, too: Dask arrays, or series with the same index.
         return_std : bool
 
         Returns
@@ -40,6 +45,8 @@ class PredictsDistribution(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         std : ndarray of shape (n_samples,)
             Only if `return_std`; model and noise variance together.
         """
+        if is_lazy(X):
+            return lazy.predict(self, X, return_std)  # type: ignore[no-any-return]
         prediction = self.predict_distribution(X)
         return (prediction.mean, prediction.std) if return_std else prediction.mean
 
@@ -116,6 +123,11 @@ class FittedModel(PredictsDistribution):
             A Gaussian per object, or a mixture of as many as there are members; with `coverage`, and a variance that
             goes back to that of the training targets where coverage is low (docs/explanation/coverage.md).
         """
+        if is_lazy(X):
+            raise TypeError(
+                f"`X` is a Dask {type(X).__name__}, and distributions are not lazy; expected rows in memory. Use "
+                "`predict`, or call this on one partition at a time."
+            )
         X = self._check_inputs(X)
         team = Team(self.n_threads)
         parts = [Prediction.gaussian(*member.predict(X, team)) for member in self.members_]
@@ -158,9 +170,16 @@ class FittedModel(PredictsDistribution):
         check_is_fitted(self, "members_")
         write_model(path, self._header(), self.members_)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the client of a cluster, which cannot leave its process."""
+        state: dict[str, Any] = dict(super().__getstate__())
+        if not isinstance(state.get("engine"), str | None):
+            state["engine"] = None
+        return state
+
     def _header(self) -> dict[str, Any]:
         names = getattr(self, "feature_names_in_", None)
-        parameters: dict[str, Any] = {k: v for k, v in self.get_params().items() if k not in ("callback", "checkpoint")}
+        parameters: dict[str, Any] = {k: v for k, v in self.get_params().items() if k not in TRANSIENT}
         parameters = {k: v.item() if isinstance(v, np.generic) else v for k, v in parameters.items()}
         if not isinstance(parameters["random_state"], int | None):
             parameters["random_state"] = None

@@ -13,6 +13,11 @@ from gpzed._types import FloatArray
 from gpzed.core.engine import Rows
 
 
+def is_lazy(data: Any) -> bool:
+    """Whether data are a Dask collection (array, data frame, delayed), which has to be computed first."""
+    return callable(getattr(data, "__dask_graph__", None)) and data.__dask_graph__() is not None
+
+
 def astropy_matrix(table: Any) -> tuple[list[str], FloatArray] | None:
     """Column names and values of an astropy table (masked values as NaN); None for anything else."""
     if not (hasattr(table, "colnames") and hasattr(table, "as_array")):
@@ -83,41 +88,48 @@ def drop_weightless(rows: Rows) -> Rows:
     return rows if used.all() else (X[used], y[used], omega[used])
 
 
+def check_chunk(index: int, chunk: Any, d: int, names: list[str] | None = None) -> Rows:
+    """Check chunk number `index` of a user's source, and complete it with weights.
+
+    Raises
+    ------
+    ValueError
+        If its shape or the names of its columns are not those of the first chunk, or a value is not finite.
+    """
+    if len(chunk) not in (2, 3):
+        raise ValueError(f"chunk {index} of `source` has {len(chunk)} parts; expected (X, y) or (X, y, sample_weight).")
+    named = astropy_matrix(chunk[0])
+    X = np.asarray(chunk[0] if named is None else named[1], dtype=np.float64)
+    y = np.asarray(chunk[1], dtype=np.float64)
+    columns = getattr(chunk[0], "columns", None)
+    found = [str(name) for name in columns] if named is None and columns is not None else named and named[0]
+    if names is not None and found is not None and found != names:
+        raise ValueError(
+            f"chunk {index} of `source` has the columns {found}; expected {names}, in this order, as in the first "
+            "chunk."
+        )
+    if X.ndim != 2 or X.shape[1] != d or y.shape != (len(X),):
+        raise ValueError(
+            f"chunk {index} of `source` has X of shape {X.shape} and y of shape {y.shape}; expected (rows, {d}) and "
+            "(rows,)."
+        )
+    bad = ~(np.isfinite(X).all(axis=1) & np.isfinite(y))
+    if bad.any():
+        raise ValueError(
+            f"chunk {index} of `source` has NaN or infinity in {int(bad.sum())} rows, the first in row "
+            f"{int(np.flatnonzero(bad)[0])} of the chunk; expected finite values. Drop or repair those rows."
+        )
+    omega = check_weights(chunk[2] if len(chunk) > 2 else None, len(y))
+    return drop_weightless((X, y, omega))
+
+
 class CheckedChunks:
-    """Chunks of a user's source, checked and completed with weights."""
+    """Chunks of a user's source, checked and completed with weights; those that are lazy are computed one by one."""
 
     def __init__(self, source: Iterable[Any], d: int, names: list[str] | None = None) -> None:
         self.source, self.d, self.names = source, d, names
 
-    def _check_names(self, index: int, names: list[str] | None) -> None:
-        if self.names is not None and names is not None and names != self.names:
-            raise ValueError(
-                f"chunk {index} of `source` has the columns {names}; expected {self.names}, in this order, as in the "
-                "first chunk."
-            )
-
     def __iter__(self) -> Iterator[Rows]:
         for index, chunk in enumerate(self.source):
-            if len(chunk) not in (2, 3):
-                raise ValueError(
-                    f"chunk {index} of `source` has {len(chunk)} parts; expected (X, y) or (X, y, sample_weight)."
-                )
-            named = astropy_matrix(chunk[0])
-            X = np.asarray(chunk[0] if named is None else named[1], dtype=np.float64)
-            y = np.asarray(chunk[1], dtype=np.float64)
-            columns = getattr(chunk[0], "columns", None)
-            names = None if columns is None else [str(name) for name in columns]
-            self._check_names(index, names if named is None else named[0])
-            if X.ndim != 2 or X.shape[1] != self.d or y.shape != (len(X),):
-                raise ValueError(
-                    f"chunk {index} of `source` has X of shape {X.shape} and y of shape {y.shape}; expected "
-                    f"(rows, {self.d}) and (rows,)."
-                )
-            bad = ~(np.isfinite(X).all(axis=1) & np.isfinite(y))
-            if bad.any():
-                raise ValueError(
-                    f"chunk {index} of `source` has NaN or infinity in {int(bad.sum())} rows, the first in row "
-                    f"{int(np.flatnonzero(bad)[0])} of the chunk; expected finite values. Drop or repair those rows."
-                )
-            omega = check_weights(chunk[2] if len(chunk) > 2 else None, len(y))
-            yield drop_weightless((X, y, omega))
+            ready = chunk.compute() if is_lazy(chunk) else chunk
+            yield check_chunk(index, ready, self.d, self.names)

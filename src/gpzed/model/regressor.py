@@ -6,25 +6,29 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from gpzed.cluster import check_engine, connect
 from gpzed.core.covariance import get_structure
 from gpzed.core.engine import Rows, available_threads, single_threaded_blas
 from gpzed.core.initialize import InitMethod
 from gpzed.core.optimize import Budget
 from gpzed.core.parameters import MeanFunction
-from gpzed.errors import ConvergenceWarning, DataWarning
+from gpzed.errors import ClusterError, ConvergenceWarning, DataWarning
+from gpzed.model import lazy
 from gpzed.model.checkpoint import fingerprint, load_checkpoint, save_checkpoint
 from gpzed.model.committee import HaltedError, run_in_parallel
 from gpzed.model.coverage import learn_coverage
 from gpzed.model.data import ArrayData, StreamData, TrainingData, merge_duplicates, split_rows
 from gpzed.model.fitted import FittedModel
-from gpzed.model.inputs import CheckedChunks, check_weights, drop_weightless, validate_table
+from gpzed.model.inputs import CheckedChunks, check_weights, drop_weightless, is_lazy, validate_table
 from gpzed.model.options import check_options, choose_n_basis
+from gpzed.model.partitioned import PartitionedData, Partitions, SpreadData
 from gpzed.model.training import Member, Session, TrainingOptions, train_member
 from gpzed.model.whitening import WhiteningMethod
 
@@ -110,6 +114,9 @@ class GPzRegressor(FittedModel):
         Called with a `StepInfo` after every iteration; returning True ends training with the best model so far.
     n_threads : int or None
         Threads to use; all cores if None. Results do not depend on it.
+    engine : str, distributed.Client or None
+        Dask cluster to train on: "local:N" starts N processes on this machine, "tcp://HOST:PORT" names a scheduler,
+        "dask" means the client that this process has; None trains in this process. Workers use the threads they have.
     random_state : int, numpy.random.Generator or None
         Seed of starts and splits.
 
@@ -179,6 +186,7 @@ class GPzRegressor(FittedModel):
         keep_checkpoint: bool = False,
         callback: Callable[[StepInfo], bool | None] | None = None,
         n_threads: int | None = None,
+        engine: Any = None,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.n_basis = n_basis
@@ -206,6 +214,7 @@ class GPzRegressor(FittedModel):
         self.keep_checkpoint = keep_checkpoint
         self.callback = callback
         self.n_threads = n_threads
+        self.engine = engine
         self.random_state = random_state
 
     # ---------------------------------------------------------------- fitting
@@ -218,12 +227,14 @@ class GPzRegressor(FittedModel):
         *,
         validation_data: Validation | None = None,
     ) -> Self:
-        """Train on rows in memory.
+        """Train on rows in memory, or on those of Dask collections.
 
         Parameters
         ----------
         X : array-like or table of shape (n_samples, n_features)
-            NumPy array, pandas or polars data frame, or astropy table.
+            NumPy array, pandas or polars data frame, or astropy table. A Dask array or data frame is loaded by the
+            workers of `engine`, or read partition by partition on every pass if there is none; then `y` and
+            `sample_weight` are Dask collections with the same partitions.
         y : array-like of shape (n_samples,)
             Targets (redshifts).
         sample_weight : array-like of shape (n_samples,) or None
@@ -236,7 +247,10 @@ class GPzRegressor(FittedModel):
         GPzRegressor
             Itself.
         """
-        check_options(self)
+        self._check_options()
+        if is_lazy(X):
+            validate_table(self, lazy.template(X))
+            return self._fit_parts(lazy.partitions(X, y, sample_weight), validation_data)
         checked: Any = validate_table(self, X, y, y_numeric=True, ensure_min_samples=2)
         X, y = checked
         rows = drop_weightless((X, np.asarray(y, dtype=np.float64), check_weights(sample_weight, len(X))))
@@ -250,12 +264,17 @@ class GPzRegressor(FittedModel):
             rows = merge_duplicates(rows)
         valid = None if validation_data is None else self._check_validation(validation_data)
 
-        def member_data(rng: np.random.Generator) -> TrainingData:
-            if valid is not None:
-                return ArrayData(split_rows(rows, 0.0, rng)[0], valid, valid_is_part=False)
-            return ArrayData(*split_rows(rows, self.validation_fraction, rng))
+        with self._cluster() as client:
 
-        return self._fit(member_data, len(rows[1]))
+            def member_data(rng: np.random.Generator) -> TrainingData:
+                fraction = self.validation_fraction if valid is None else 0.0
+                train, held = split_rows(rows, fraction, rng)
+                parts = (train, held if valid is None else valid)
+                if client is None:
+                    return ArrayData(*parts, valid_is_part=valid is None)
+                return SpreadData(client, *parts, valid_is_part=valid is None)
+
+            return self._fit(member_data, len(rows[1]))
 
     def fit_stream(self, source: Iterable[Any], *, validation_data: Validation | None = None) -> Self:
         """Train on rows that are read anew on every pass, in constant memory.
@@ -264,7 +283,8 @@ class GPzRegressor(FittedModel):
         ----------
         source : iterable of (X, y) or (X, y, sample_weight)
             Chunks of rows; must give the same chunks each time it is iterated over (a list, or an object whose
-            ``__iter__`` opens the file again; not a generator).
+            ``__iter__`` opens the file again; not a generator). With `engine`, a list of `dask.delayed` chunks, which
+            the workers load once and keep in memory.
         validation_data : (X, y) or (X, y, sample_weight), or None
             As in `fit`; by default a random part of every chunk.
 
@@ -273,7 +293,7 @@ class GPzRegressor(FittedModel):
         GPzRegressor
             Itself.
         """
-        check_options(self)
+        self._check_options()
         if iter(source) is source:
             raise TypeError(
                 "`source` can be iterated over only once (a generator); training reads it many times. Give a list, "
@@ -282,18 +302,59 @@ class GPzRegressor(FittedModel):
         first = next(iter(source), None)
         if first is None:
             raise ValueError("`source` has no chunks; expected at least one (X, y) pair.")
-        X = validate_table(self, first[0], ensure_min_samples=1)
-        names = getattr(self, "feature_names_in_", None)
-        chunks = CheckedChunks(source, X.shape[1], None if names is None else [str(name) for name in names])
+        if is_lazy(first):
+            return self._fit_parts(list(source), validation_data, has_template=False)
+        if self.engine is not None:
+            raise TypeError(
+                f"`engine` is {self.engine!r} but the chunks of `source` are in this process; expected a list of "
+                "dask.delayed chunks, which workers can load. Use `fit` for rows in memory, or leave out `engine`."
+            )
+        validate_table(self, first[0], ensure_min_samples=1)
+        return self._fit_chunks(source, validation_data)
+
+    def _fit_chunks(self, source: Iterable[Any], validation_data: Validation | None) -> Self:
+        """Train on chunks that are read or computed anew on every pass."""
+        chunks = CheckedChunks(source, self.n_features_in_, self._feature_names())
         valid = None if validation_data is None else self._check_validation(validation_data)
 
         def member_data(rng: np.random.Generator) -> TrainingData:
             return StreamData(chunks, self.validation_fraction, valid, int(rng.integers(2**31)))
 
         n = sum(len(y) for _, y, _ in chunks)
+        self._check_rows(n)
+        return self._fit(member_data, n)
+
+    def _fit_parts(self, sources: list[Any], validation_data: Validation | None, *, has_template: bool = True) -> Self:
+        """Train on delayed chunks: loaded by the workers of a cluster, or computed on every pass without one."""
+        with self._cluster() as client:
+            if not has_template:
+                validate_table(self, lazy.head(sources[0], client), ensure_min_samples=0)
+            if client is None:
+                return self._fit_chunks(sources, validation_data)
+            valid = None if validation_data is None else self._check_validation(validation_data)
+            loaded = Partitions(client, sources, self.n_features_in_, self._feature_names())
+            self._check_rows(loaded.n)
+
+            def member_data(rng: np.random.Generator) -> TrainingData:
+                return PartitionedData(loaded, self.validation_fraction, valid, int(rng.integers(2**31)))
+
+            return self._fit(member_data, loaded.n)
+
+    def _check_options(self) -> None:
+        check_options(self)
+        check_engine(self.engine)
+
+    def _check_rows(self, n: int) -> None:
         if n < 2:
             raise ValueError(f"`source` has {n} rows with a positive weight; expected at least 2 to train on.")
-        return self._fit(member_data, n)
+
+    def _feature_names(self) -> list[str] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else [str(name) for name in names]
+
+    def _cluster(self) -> AbstractContextManager[Any]:
+        """Client of the cluster to train on, or None."""
+        return nullcontext() if self.engine is None else connect(self.engine)
 
     def _check_validation(self, validation_data: Any) -> Rows:
         if len(validation_data) not in (2, 3):
@@ -344,9 +405,10 @@ class GPzRegressor(FittedModel):
         options = self._training_options(n, self.n_features_in_)
         *generators, other = np.random.default_rng(self.random_state).spawn(self.n_members + 1)
         n_threads = self.n_threads or available_threads()
-        n_parallel = min(self.n_members, n_threads)
+        n_parallel = min(self.n_members, n_threads) if self.engine is None else 1  # each has the whole cluster
         halt = threading.Event()
         first: list[TrainingData] = []
+        sessions: dict[int, Session] = {}
 
         def train(index: int) -> Member:
             rng = generators[index]
@@ -357,11 +419,16 @@ class GPzRegressor(FittedModel):
             path = self._checkpoint_path(index)
             run = "" if path is None else fingerprint((options, seed), *data.identity())
             session = None if path is None else load_checkpoint(path, run)
-            on_step = self._make_on_step(index, path, run, halt)
+            on_step = self._make_on_step(index, path, run, halt, sessions)
             threads = max(1, n_threads // n_parallel)
-            return train_member(
-                data, options, rng, n_threads=threads, session=session, on_step=on_step, record=path is not None
-            )
+            try:
+                return train_member(
+                    data, options, rng, n_threads=threads, session=session, on_step=on_step, record=path is not None
+                )
+            except ClusterError:
+                if path is not None and index in sessions:  # what was computed since the last checkpoint is not lost
+                    save_checkpoint(path, sessions[index], run)
+                raise
 
         with single_threaded_blas():
             self.members_ = run_in_parallel(train, self.n_members, n_parallel, halt)
@@ -387,9 +454,10 @@ class GPzRegressor(FittedModel):
         return path if self.n_members == 1 else f"{path}.{index}"
 
     def _make_on_step(
-        self, index: int, path: str | None, run: str, halt: threading.Event
+        self, index: int, path: str | None, run: str, halt: threading.Event, sessions: dict[int, Session]
     ) -> Callable[[Session], bool | None]:
         def on_step(session: Session) -> bool | None:
+            sessions[index] = session
             progress = session.progress
             step = progress.history[-1]
             if path is not None and (halt.is_set() or step.iteration % self.checkpoint_every == 0):

@@ -1,0 +1,36 @@
+"""A cluster of two processes for all tests of this folder, and ways to lose one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+distributed = pytest.importorskip("distributed")
+
+from gpzed.cluster.connection import connect, local_cluster  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def client():
+    with connect("local:2") as client:
+        yield client
+
+
+@pytest.fixture
+def own_client():
+    """A cluster whose workers may be killed."""
+    with local_cluster(2) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+def kill_a_worker(client) -> int:
+    """Kill one worker by its process id, and return that."""
+    address, pid = sorted(client.run(os.getpid).items())[0]
+    os.kill(pid, signal.SIGKILL)
+    end = time.monotonic() + 20
+    while address in client.nthreads() and time.monotonic() < end:
+        time.sleep(0.02)
+    return pid
