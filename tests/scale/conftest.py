@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import time
 
 import pytest
 
-distributed = pytest.importorskip("distributed")
+from gpzed.cluster.connection import connect, local_cluster
 
-from gpzed.cluster.connection import connect, local_cluster  # noqa: E402
+if importlib.util.find_spec("distributed") is None:
+    collect_ignore_glob = ["test_*.py"]
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +24,8 @@ def client():
 @pytest.fixture
 def own_client():
     """A cluster whose workers may be killed."""
+    import distributed
+
     with local_cluster(2) as cluster, distributed.Client(cluster, set_as_default=False) as client:
         yield client
 

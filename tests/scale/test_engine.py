@@ -8,8 +8,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-pytest.importorskip("distributed")
-
 from gpzed.cluster import DaskEngine, make_shard
 from gpzed.cluster import engine as module
 from gpzed.cluster.engine import Call, Shard

@@ -11,8 +11,6 @@ import time
 import numpy as np
 import pytest
 
-pytest.importorskip("distributed")
-
 from gpzed import GPzRegressor
 from gpzed.errors import ClusterError
 from gpzed.model import partitioned
