@@ -2,12 +2,14 @@
 # make test    sets everything up, then lint, types, import rules and tests
 # make test-scale   the tests that need Dask and LSDB, workers killed and all
 # make bench   sets everything up and runs the benchmarks (JSON lines)
+# make test-rail   the tests of the RAIL plugin, in an environment of their own
+# make league      trains and scores RAIL's codes and gpzed on DC2, in an environment of its own
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint unit slow test-scale bench rivals clean
+.PHONY: demo test lint unit slow test-scale bench rivals test-rail league clean
 
 $(VENV)/.stamp: pyproject.toml hatch_build.py src/gpzed/core/_kernels.c src/gpzed/core/_blocks.h
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "gpzed needs Python 3.11 or later; set PYTHON=python3.11")'
@@ -50,5 +52,23 @@ rivals: $(VENV)/.stamp
 	benchmarks/rivals/setup.sh
 	$(BIN)/python benchmarks/versus.py
 
+.venv-rail/.stamp: pyproject.toml hatch_build.py plugins/rail/pyproject.toml
+	$(PYTHON) -m venv .venv-rail
+	.venv-rail/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-rail/bin/python -m pip install --quiet --editable ".[hdf5,parquet,cli]" --editable plugins/rail --group plugins/rail/pyproject.toml:test
+	touch $@
+
+test-rail: .venv-rail/.stamp
+	OMP_NUM_THREADS=1 .venv-rail/bin/python -m pytest -c plugins/rail/pyproject.toml plugins/rail/tests $(PYTEST_ARGS)
+
+.venv-league/.stamp: pyproject.toml hatch_build.py plugins/rail/pyproject.toml benchmarks/league/requirements.txt
+	$(PYTHON) -m venv .venv-league
+	.venv-league/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-league/bin/python -m pip install --quiet --editable ".[hdf5,parquet]" --editable plugins/rail -r benchmarks/league/requirements.txt
+	touch $@
+
+league: .venv-league/.stamp
+	.venv-league/bin/python benchmarks/league/league.py $(LEAGUE_ARGS)
+
 clean:
-	rm -rf $(VENV) .venv-bench .venv-scale build gpzed-demo .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-rail .venv-league .venv-bench .venv-scale build gpzed-demo .mypy_cache .ruff_cache .pytest_cache

@@ -158,17 +158,25 @@ def _tabulated(path: str | os.PathLike[str], kind: str) -> Found:
             "with `pip install gpzed[qp]`"
         ) from error
     ensemble = qp.read(os.fspath(path))
-    ends = np.asarray(ensemble.ppf(np.array([1e-6, 1.0 - 1e-6])))
-    finite = np.isfinite(ends).all(axis=1)
-    if not finite.any():
-        raise CatalogError(f"'{os.fspath(path)}': qp finds no quantiles of these densities ({kind})")
-    low, high = float(ends[finite, 0].min()), float(ends[finite, 1].max())
+    low, high = _support(ensemble)
     grid = np.linspace(low, max(high, low + 1e-6), GRID_POINTS)
     parts = [
         np.asarray(ensemble[start : start + CHUNK_ROWS].pdf(grid)).reshape(-1, GRID_POINTS)
         for start in range(0, ensemble.npdf, CHUNK_ROWS)
     ]
     return _on_grid(grid, np.maximum(np.concatenate(parts), 0.0))
+
+
+def _support(ensemble: Any) -> tuple[float, float]:
+    """Return redshifts between which nearly all probability of all densities lies."""
+    try:
+        ends = np.asarray(ensemble.ppf(np.array([1e-6, 1.0 - 1e-6])))
+        ends = ends[np.isfinite(ends).all(axis=1)]
+    except (TypeError, ValueError, NotImplementedError):  # not all of qp's representations have quantiles
+        ends = np.empty((0, 2))
+    if not len(ends):
+        ends = np.asarray(ensemble.x_samples(), dtype=np.float64).reshape(1, -1)
+    return float(ends.min()), float(ends.max())
 
 
 _READERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], Found | None]] = {

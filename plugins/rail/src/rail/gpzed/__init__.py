@@ -1,0 +1,5 @@
+"""gpzed as RAIL stages: `GPZedInformer` and `GPZedEstimator`."""
+
+from rail.estimation.algos.gpzed import GPZedEstimator, GPZedInformer, GPZedModelHandle
+
+__all__ = ["GPZedEstimator", "GPZedInformer", "GPZedModelHandle"]
