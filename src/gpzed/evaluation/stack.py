@@ -70,7 +70,7 @@ class Stack:
         Tomographic bins in the mean of each object; one sample of all by default.
     n_members : int
         Members of the committee whose components, in equal numbers and one member after the other, make up the
-        mixtures.
+        mixtures; one more component, the last, may belong to all (the wings of a recalibrated model).
     n_resamples : int
         Resamples of the objects (weights drawn from Poisson distributions); 0 for no error from them.
     random_state : int, Generator or None
@@ -103,10 +103,10 @@ class Stack:
 
     def add(self, prediction: Prediction, sample_weight: npt.ArrayLike | None = None) -> None:
         """Add objects, with weights if they have any."""
-        if prediction.n_components % self.n_members:
+        if prediction.n_components < self.n_members or prediction.n_components % self.n_members > 1:
             msg = (
                 f"`n_members` is {self.n_members} but predictions have {prediction.n_components} components; expected "
-                "the same number for every member."
+                "the same number for every member, and one for all at most."
             )
             raise ValueError(msg)
         weight = _checks.weights(sample_weight, len(prediction)) if len(prediction) else np.empty(0)
@@ -121,7 +121,7 @@ class Stack:
         if stop > whole:
             size = p.n_components // self.n_members
             for i in range(self.n_members):
-                member = _components(p, slice(i * size, (i + 1) * size))
+                member = _member(p, i, size, self.n_members)
                 parts.append((slice(whole + i, whole + i + 1), member, weight[None]))
         for versions, prediction, weights in parts:
             probability = np.diff(prediction.cdf_grid(self.edges), axis=1)  # (n, g)
@@ -165,15 +165,17 @@ def _spread(values: FloatArray) -> FloatArray:
         return np.asarray(values.std(axis=0, ddof=1))
 
 
-def _components(p: Prediction, which: slice) -> Prediction:
-    """Return the mixture of some components; objects to which they give no weight get equal ones."""
+def _member(p: Prediction, index: int, size: int, n_members: int) -> Prediction:
+    """Return the mixture of one member's components and those that belong to all."""
+    own = np.arange(index * size, (index + 1) * size)
+    which = np.concatenate([own, np.arange(size * n_members, p.n_components)])
     weights = p.weights[:, which]
-    total = weights.sum(axis=1, keepdims=True)
-    share = np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1.0 / weights.shape[1])
+    weights[:, :size] *= n_members
+    weights[weights.sum(axis=1) <= 0.0] = 1.0  # a member without weight: padding, say
     means, model, noise, inputs = (
         part[:, which] for part in (p.means, p.model_variances, p.noise_variances, p.input_variances)
     )
-    return Prediction(share, means, model, noise, inputs, lower=p.lower)
+    return Prediction(weights / weights.sum(axis=1, keepdims=True), means, model, noise, inputs, lower=p.lower)
 
 
 def stack(

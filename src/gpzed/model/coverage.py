@@ -87,6 +87,14 @@ class Coverage:
         """Give a prediction for raw inputs X its coverage, and its variance back where that is low."""
         return return_to_prior(prediction, self(X, team), self.mean, self.variance)
 
+    def shares(self, X: FloatArray) -> FloatArray:
+        """Say how much raw inputs belong to each component of the density: regions of the inputs, (n, K)."""
+        missing = np.isnan(X)
+        U = self.whitening(_fill(X, missing, self.whitening) if missing.any() else X)
+        Zt = quadratic_map(np.ascontiguousarray(U.T), True, np.empty((self.Ct.shape[1], len(X))))
+        terms = self.Ct @ Zt
+        return np.asarray(np.exp(terms - logsumexp(terms, axis=0)).T)
+
     def densities(self, X: FloatArray, team: Team) -> FloatArray:
         """Log density of raw inputs, shape (n,)."""
         n = len(X)

@@ -79,13 +79,19 @@ class TrainingData(Protocol):
         ...
 
 
-def split_rows(rows: Rows, fraction: float, rng: np.random.Generator) -> tuple[Rows, Rows | None]:
-    """Hold out a random `fraction` of rows for validation; none where that would leave too few to judge by."""
+def split_rows(rows: Rows, fraction: float, rng: np.random.Generator, shared: float = 0.0) -> tuple[Rows, Rows | None]:
+    """Hold out a random `fraction` of rows for validation; none where that would leave too few to judge by.
+
+    A part `shared` of those held out is the same in every split of the same rows, and comes first.
+    """
     n = len(rows[1])
     n_valid = round(fraction * n)
     order = rng.permutation(n)
     if n_valid < MIN_VALIDATION:
         return take(rows, order), None
+    if shared:
+        common = np.random.default_rng(0).permutation(n)[: round(shared * n_valid)]
+        order = np.concatenate([common, order[~np.isin(order, common)]])
     return take(rows, order[n_valid:]), take(rows, order[:n_valid])
 
 

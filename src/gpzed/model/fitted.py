@@ -16,6 +16,7 @@ from gpzed.model import lazy
 from gpzed.model.coverage import Coverage
 from gpzed.model.inputs import is_lazy, validate_table
 from gpzed.model.persistence import write_model
+from gpzed.model.recalibration import Recalibration
 from gpzed.model.training import Member, TrainingReport
 from gpzed.prediction import Prediction
 
@@ -56,6 +57,7 @@ class FittedModel(PredictsDistribution):
 
     members_: list[Member]
     coverage_: Coverage | None = None
+    recalibration_: Recalibration | None = None
     n_threads: int | None
     n_features_in_: int
     n_basis_: int
@@ -120,7 +122,8 @@ class FittedModel(PredictsDistribution):
         Returns
         -------
         Prediction
-            A Gaussian per object, or a mixture of as many as there are members; with `coverage`, and a variance that
+            A Gaussian per object, or a mixture of as many as there are members, and one for the wings if
+            recalibration asks for it (docs/explanation/recalibration.md); with `coverage`, and a variance that
             goes back to that of the training targets where coverage is low (docs/explanation/coverage.md).
         """
         if is_lazy(X):
@@ -130,9 +133,23 @@ class FittedModel(PredictsDistribution):
             )
         X = self._check_inputs(X)
         team = Team(self.n_threads)
-        parts = [Prediction.gaussian(*member.predict(X, team)) for member in self.members_]
-        prediction = parts[0] if len(parts) == 1 else Prediction.mixture(parts)
+        prediction = self._recalibrated(X, team)
         return prediction if self.coverage_ is None else self.coverage_.apply(prediction, X, team)
+
+    def _recalibrated(self, X: FloatArray, team: Team) -> Prediction:
+        """Predict without regard to coverage."""
+        prediction = self._predict_members(X, team)
+        return prediction if self.recalibration_ is None else self.recalibration_(prediction, self._regions(X))
+
+    def _predict_members(self, X: FloatArray, team: Team) -> Prediction:
+        """Mix the predictions of all members, as they are."""
+        parts = [Prediction.gaussian(*member.predict(X, team)) for member in self.members_]
+        return parts[0] if len(parts) == 1 else Prediction.mixture(parts)
+
+    def _regions(self, X: FloatArray) -> FloatArray | None:
+        """Say how much rows belong to each region of the inputs, where recalibration depends on it."""
+        is_local = self.recalibration_ is not None and self.recalibration_.local.size > 0
+        return self.coverage_.shares(X) if is_local and self.coverage_ is not None else None
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: int | np.random.Generator | None = 0) -> FloatArray:
         """Draw functions from the posterior (without observation noise) and give their values at X.
@@ -189,6 +206,7 @@ class FittedModel(PredictsDistribution):
             "n_features": int(self.n_features_in_),
             "feature_names": None if names is None else [str(name) for name in names],
             "coverage": self.coverage_,
+            "recalibration": self.recalibration_,
         }
 
     @classmethod
@@ -197,6 +215,7 @@ class FittedModel(PredictsDistribution):
         model = cls(**header["parameters"])
         model.members_ = members
         model.coverage_ = header.get("coverage")
+        model.recalibration_ = header.get("recalibration")
         model.n_features_in_ = header["n_features"]
         model.n_basis_ = members[0].layout.m
         if header["feature_names"] is not None:

@@ -15,6 +15,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "mean_function": ("zero", "constant", "linear"),
     "whitening": ("pca", "scale", "none"),
     "weighting": ("likelihood", "precision"),
+    "recalibrate": ("none", "global", "local"),
     "init": ("kmeans", "data", "random"),
     "length_scale": ("shared", "per_feature"),
 }
@@ -59,6 +60,11 @@ def check_options(estimator: Any) -> None:
     _check_range(options, "validation_fraction", 0.0, 0.9)
     _check_range(options, "shape_prior", 0.0, 1e6)
     _check_range(options, "tol", 0.0, 1.0)
+    if options.get("recalibrate") == "local" and not options.get("coverage", True):
+        raise ValueError(
+            '`recalibrate` is "local" but `coverage` is False; expected True, since regions are those of its density. '
+            'Set `coverage` to True, or `recalibrate` to "global".'
+        )
     if options.get("max_time") is not None:
         _check_range(options, "max_time", 0.0, 1e9)
 

@@ -18,11 +18,12 @@ from gpzed.errors import ModelFormatError
 from gpzed.model.container import pack, read_bytes, unpack, write_atomically
 from gpzed.model.coverage import Coverage
 from gpzed.model.data import Standardisation
+from gpzed.model.recalibration import Recalibration
 from gpzed.model.training import Member, TrainingReport
 from gpzed.model.whitening import Whitening
 
 KIND, VERSION = "model", 2
-SHARED: dict[str, Any] = {"coverage": Coverage}
+SHARED: dict[str, Any] = {"coverage": Coverage, "recalibration": Recalibration}
 """What all members share, by its name in the header; version 1 had none of it."""
 
 

@@ -106,9 +106,9 @@ def _members(file: PredictionFile) -> int:
     model = config.get("model") if isinstance(config, Mapping) else None
     stored = model.get("n_members") if isinstance(model, Mapping) else None
     n_components = file.prediction.n_components
-    if not isinstance(stored, int) or "z_weight_1" not in file.names or n_components % stored:
+    if not isinstance(stored, int) or "z_weight_1" not in file.names:
         return 1
-    return stored
+    return stored if n_components >= stored and n_components % stored <= 1 else 1
 
 
 def write_distribution(report: StackReport, path: str | os.PathLike[str], format: str | None = None) -> None:

@@ -9,6 +9,7 @@ from gpzed.plots.model import plot_basis_ellipses, plot_history, plot_sparsity
 from gpzed.plots.redshift import plot_redshift_distribution, plot_stack
 from gpzed.plots.scatter import plot_scatter
 from gpzed.plots.scores import plot_complexity, plot_improvement, plot_rejection, plot_retained
+from gpzed.plots.survey import plot_survey
 
 __all__ = [
     "COLOURS",
@@ -27,6 +28,7 @@ __all__ = [
     "plot_scatter",
     "plot_sparsity",
     "plot_stack",
+    "plot_survey",
     "plot_variance_boxes",
     "save_figure",
 ]

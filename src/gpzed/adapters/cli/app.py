@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "select": ("gpzed.adapters.cli.select", "Choose the reliable objects, and say what that costs."),
     "report": ("gpzed.adapters.cli.report", "Make one interactive page about predictions."),
     "nz": ("gpzed.adapters.cli.nz", "Stack predictions to a redshift distribution n(z)."),
+    "survey": ("gpzed.adapters.cli.survey", "Say where spectra and deeper bands would gain most."),
     "info": ("gpzed.adapters.cli.info", "Show what a model file holds."),
     "config": ("gpzed.adapters.cli.config", "Print a commented configuration file."),
     "sdss": ("gpzed.adapters.cli.sdss", "Print the query for the paper's SDSS sample."),

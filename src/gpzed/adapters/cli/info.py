@@ -50,7 +50,20 @@ def _estimator_lines(facts: dict[str, Any]) -> dict[str, str]:
         "inputs": ", ".join(names) if names else f"{facts['n_features']}, without names",
         "structure": f"{facts['covariance']}, {facts['n_members']} x {facts['n_basis']} basis functions",
         "training": ", ".join(f"{m['status']} after {m['iterations']} steps" for m in facts["members"]),
+        "recalibrated": _recalibration_line(facts["recalibration"]),
     }
+
+
+def _recalibration_line(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return "no"
+    if not found["changed"]:
+        return f"no need, say {found['rows']:,} rows held out"
+    before, after = found["before"], found["after"]
+    return (
+        f"{found['method']}, by {found['rows']:,} rows held out: "
+        f"PIT KS {before['pit_ks']:.4f} -> {after['pit_ks']:.4f}, MLL {before['mll']:.4f} -> {after['mll']:.4f}"
+    )
 
 
 def _pipeline_lines(facts: dict[str, Any]) -> dict[str, str]:
@@ -66,7 +79,17 @@ def _pipeline_lines(facts: dict[str, Any]) -> dict[str, str]:
 
 def _estimator(model: GPzRegressor) -> dict[str, Any]:
     names = getattr(model, "feature_names_in_", None)
+    found = model.recalibration_
     return {
+        "recalibration": None
+        if found is None
+        else {
+            "method": model.recalibrate,
+            "changed": found.changes,
+            "rows": found.n_rows,
+            "before": found.before,
+            "after": found.after,
+        },
         "features": None if names is None else [str(name) for name in names],
         "n_features": model.n_features_in_,
         "covariance": model.covariance,

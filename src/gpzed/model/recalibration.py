@@ -1,0 +1,264 @@
+r"""Recalibration of predictive distributions by rows that took no part in the fit.
+
+Held-out targets should be spread evenly over the distributions predicted for them: their PIT values, the probabilities
+below them, should be uniform. Where they are not, the distributions are too wide or too narrow, or have too little in
+the wings. What is changed keeps a mixture of Gaussians a mixture of Gaussians: the variance of every component is
+multiplied by a factor, and a part of the weight goes to one more Gaussian, with the mean and variance of the whole,
+widened,
+
+.. math:: \sum_k w_k N(\mu_k, v_k) \to (1 - \omega) \sum_k w_k N(\mu_k, s^2 v_k) + \omega\, N(\mu, s^2 r^2 v).
+
+Means stay where they are. s, r and ω are those under which the held-out targets are most likely, that is, under which
+the density of their PIT values is flattest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, logsumexp, ndtr
+
+from gpzed._types import AnyArray, FloatArray
+from gpzed.prediction import Prediction
+
+RecalibrationMethod = Literal["none", "global", "local"]
+
+MIN_ROWS = 200
+"""Fewer rows than this tell too little."""
+MAX_ROWS = 10_000
+MIN_GAIN = 0.005
+"""Log-likelihood per row, in cross-validation, that a richer change must bring over a simpler one."""
+LOCAL_WIDTH = 0.1
+"""Standard deviation of the prior on differences of ln s between regions."""
+START = np.array([0.0, -2.0, 0.9])
+"""Where ln s, logit of the weight of the wings and ln r start; a weak prior holds the last two there."""
+LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+@dataclass(frozen=True)
+class Recalibration:
+    """What is done to predictions, and how they were before and after.
+
+    Attributes
+    ----------
+    log_scale : float
+        ln s.
+    wing_weight : float
+        Weight ω of the wider Gaussian; 0 for none.
+    wing_scale : float
+        Factor r of its standard deviation.
+    local : ndarray of shape (g,)
+        What is added to ln s in each region of the inputs; empty if recalibration is global.
+    n_rows : int
+        Rows held out.
+    before, after : dict of str to float
+        ``mll`` and ``pit_ks`` of these rows; after: by cross-validation, each half judged by what the other taught.
+    """
+
+    log_scale: float = 0.0
+    wing_weight: float = 0.0
+    wing_scale: float = 1.0
+    local: FloatArray = field(default_factory=lambda: np.zeros(0))
+    n_rows: int = 0
+    before: dict[str, float] = field(default_factory=dict)
+    after: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything is changed at all."""
+        return self.log_scale != 0.0 or self.wing_weight > 0.0 or bool(self.local.any())
+
+    def __call__(self, prediction: Prediction, shares: FloatArray | None = None) -> Prediction:
+        """Recalibrate predictions.
+
+        Parameters
+        ----------
+        prediction : Prediction
+        shares : ndarray of shape (n, g), or None
+            How much each object belongs to each region; needed if there are local changes.
+
+        Returns
+        -------
+        Prediction
+            With one component more, the last, if there are wings.
+        """
+        if not self.changes:
+            return prediction
+        log_scale = np.full(len(prediction), self.log_scale)
+        if self.local.size:
+            assert shares is not None
+            log_scale += shares @ self.local
+        narrow = np.exp(2.0 * log_scale)[:, None]
+        parts = {name: narrow * getattr(prediction, f"{name}_variances") for name in ("model", "noise", "input")}
+        weights, means = prediction.weights, prediction.means
+        if self.wing_weight > 0.0:
+            wide = self.wing_scale**2 * narrow
+            parts = {
+                name: np.hstack([values, wide * getattr(prediction, f"{name}_variance")[:, None]])
+                for name, values in parts.items()
+            }
+            weights = np.hstack([(1.0 - self.wing_weight) * weights, np.full((len(weights), 1), self.wing_weight)])
+            means = np.hstack([means, prediction.mean[:, None]])
+        return Prediction(
+            weights,
+            means,
+            parts["model"],
+            parts["noise"],
+            parts["input"],
+            lower=prediction.lower,
+            coverage=prediction.coverage,
+            flags=prediction.flags,
+        )
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+        """Header and arrays for the model file."""
+        names = ("log_scale", "wing_weight", "wing_scale", "n_rows", "before", "after")
+        return {name: getattr(self, name) for name in names}, {"local": self.local}
+
+    @classmethod
+    def from_parts(cls, header: dict[str, Any], arrays: dict[str, AnyArray]) -> Recalibration:
+        """Inverse of `to_parts`."""
+        return cls(**header, local=arrays["local"])
+
+
+def fit_recalibration(
+    prediction: Prediction,
+    y: FloatArray,
+    omega: FloatArray | None = None,
+    shares: FloatArray | None = None,
+    rng: np.random.Generator | None = None,
+) -> Recalibration:
+    """Learn from rows held out how predictions have to be changed.
+
+    Nothing, a factor, or a factor and wings: the richest that still gains something in cross-validation.
+
+    Parameters
+    ----------
+    prediction : Prediction
+        Of rows that took no part in the fit.
+    y : ndarray of shape (n,)
+        Their targets.
+    omega : ndarray of shape (n,) or None
+        Their weights.
+    shares : ndarray of shape (n, g) or None
+        How much each row belongs to each region of the inputs, for a factor that depends on the region.
+    rng : numpy.random.Generator or None
+        Of the halves of the cross-validation.
+
+    Returns
+    -------
+    Recalibration
+    """
+    rng = np.random.default_rng(0) if rng is None else rng
+    order = rng.permutation(len(y))[:MAX_ROWS]
+    omega = np.ones(len(y)) if omega is None else omega
+    rows = _Rows.of(prediction[order], y[order], omega[order], None if shares is None else shares[order])
+    n = len(order)
+    if n < MIN_ROWS:
+        return Recalibration(n_rows=n)
+    halves = (np.arange(n) % 2 == 0, np.arange(n) % 2 == 1)
+    candidates: list[tuple[float, bool, FloatArray]] = []  # score, has wings, PIT values
+    for has_wings in (False, True):
+        score, pit = np.empty(n), np.empty(n)
+        for fitted, judged in (halves, halves[::-1]):
+            parameters = _fit(rows.take(fitted), has_wings)
+            score[judged] = rows.take(judged).log_pdf(parameters, has_wings)
+            pit[judged] = rows.take(judged).cdf(parameters, has_wings)
+        candidates.append((float(np.average(score, weights=rows.omega)), has_wings, pit))
+    start = np.concatenate([START, np.zeros(0 if rows.shares is None else rows.shares.shape[1])])
+    best, chosen = float(np.average(rows.log_pdf(start, False), weights=rows.omega)), None
+    before = {"mll": best, "pit_ks": _uniformity(rows.cdf(start, False), rows.omega)}
+    for candidate in candidates:
+        if candidate[0] > best + MIN_GAIN:
+            best, chosen = candidate[0], candidate
+    if chosen is None:
+        return Recalibration(n_rows=n, before=before, after=before)
+    parameters = _fit(rows, chosen[1])
+    after = {"mll": chosen[0], "pit_ks": _uniformity(chosen[2], rows.omega)}
+    return Recalibration(
+        float(parameters[0]),
+        float(expit(parameters[1])) if chosen[1] else 0.0,
+        float(np.exp(parameters[2])) if chosen[1] else 1.0,
+        parameters[3:].copy(),
+        n,
+        before,
+        after,
+    )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Held-out rows: distances from the components, and last from the whole, in standard deviations, and the like."""
+
+    t: FloatArray  # (n, K + 1)
+    log_weight: FloatArray  # (n, K)
+    log_std: FloatArray  # (n, K + 1)
+    omega: FloatArray
+    shares: FloatArray | None
+
+    @classmethod
+    def of(cls, p: Prediction, y: FloatArray, omega: FloatArray, shares: FloatArray | None) -> _Rows:
+        std = np.column_stack([p.component_stds, p.std])
+        means = np.column_stack([p.means, p.mean])
+        with np.errstate(divide="ignore"):
+            return cls((y[:, None] - means) / std, np.log(p.weights), np.log(std), omega, shares)
+
+    def take(self, which: AnyArray) -> _Rows:
+        shares = None if self.shares is None else self.shares[which]
+        return _Rows(self.t[which], self.log_weight[which], self.log_std[which], self.omega[which], shares)
+
+    def _log_scale(self, parameters: FloatArray) -> FloatArray:
+        local = 0.0 if self.shares is None else self.shares @ parameters[3:]
+        return np.asarray(parameters[0] + local + np.zeros(len(self.t)))[:, None]
+
+    def log_pdf(self, parameters: FloatArray, has_wings: bool) -> FloatArray:
+        """Log density of the targets after the change, (n,)."""
+        log_scale, log_weight = self._changed(parameters, has_wings)
+        exponent = -0.5 * (self.t * np.exp(-log_scale)) ** 2
+        return np.asarray(logsumexp(log_weight - self.log_std - log_scale + exponent - 0.5 * LOG_2PI, axis=1))
+
+    def _changed(self, parameters: FloatArray, has_wings: bool) -> tuple[FloatArray, FloatArray]:
+        """Log factors of the standard deviations and log weights, each (n, K + 1)."""
+        log_scale = np.repeat(self._log_scale(parameters), self.t.shape[1], axis=1)
+        wing = np.full((len(self.t), 1), -np.inf)
+        if not has_wings:
+            return log_scale, np.hstack([self.log_weight, wing])
+        log_scale[:, -1] += parameters[2]
+        wing[:] = np.log(expit(parameters[1]))
+        return log_scale, np.hstack([self.log_weight + np.log(expit(-parameters[1])), wing])
+
+    def cdf(self, parameters: FloatArray, has_wings: bool) -> FloatArray:
+        """PIT values after the change, (n,)."""
+        log_scale, log_weight = self._changed(parameters, has_wings)
+        return np.asarray((np.exp(log_weight) * ndtr(self.t * np.exp(-log_scale))).sum(axis=1))
+
+
+def _fit(rows: _Rows, has_wings: bool) -> FloatArray:
+    """Return ln s, logit of the wings' weight, ln r, and local changes of ln s, by maximum a posteriori."""
+    n_local = 0 if rows.shares is None else rows.shares.shape[1]
+    free = np.array([True, has_wings, has_wings, *[True] * n_local])
+    start = np.concatenate([START, np.zeros(n_local)])
+    total = rows.omega.sum()
+
+    def objective(values: FloatArray) -> float:
+        parameters = start.copy()
+        parameters[free] = values
+        prior = 0.5 * np.sum((parameters[:3] - START) ** 2) + 0.5 * np.sum((parameters[3:] / LOCAL_WIDTH) ** 2)
+        return float((prior - rows.omega @ rows.log_pdf(parameters, has_wings)) / total)
+
+    bounds = np.array([(-3.0, 3.0), (-7.0, 0.0), (0.1, 3.0), *[(-1.0, 1.0)] * n_local])[free]
+    result = minimize(objective, start[free], method="L-BFGS-B", bounds=bounds, options={"maxiter": 60})
+    parameters = start.copy()
+    parameters[free] = result.x
+    return parameters
+
+
+def _uniformity(pit: FloatArray, omega: FloatArray) -> float:
+    """Kolmogorov-Smirnov distance of PIT values from uniform ones."""
+    order = np.argsort(pit)
+    reached = np.cumsum(omega[order]) / omega.sum()
+    below = np.concatenate([[0.0], reached[:-1]])
+    return float(max(np.max(reached - pit[order]), np.max(pit[order] - below)))

@@ -1,0 +1,39 @@
+"""Maps of what spectra and deeper bands would gain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpzed.plots._style import drawn
+
+
+@drawn
+def plot_survey(cells: Any, magnitude: str, colour: str, ax: Any = None, *, column: str = "gain_per_spectrum") -> Any:
+    """Draw a map of cells of colour and magnitude.
+
+    Parameters
+    ----------
+    cells : Catalog
+        Table of cells of `gpzed.pipeline.survey.survey`.
+    magnitude, colour : str
+        Names of the axes.
+    ax : matplotlib axes, optional
+    column : str
+        What to show.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    low, high = np.asarray(cells["magnitude_low"]), np.asarray(cells["magnitude_high"])
+    bottom, top = np.asarray(cells["colour_low"]), np.asarray(cells["colour_high"])
+    values = np.asarray(cells[column], dtype=np.float64)
+    x, y = np.unique(np.round(np.concatenate([low, high]), 9)), np.unique(np.round(np.concatenate([bottom, top]), 9))
+    grid = np.full((len(y) - 1, len(x) - 1), np.nan)
+    grid[np.searchsorted(y, np.round(bottom, 9)), np.searchsorted(x, np.round(low, 9))] = values
+    image = ax.pcolormesh(x, y, grid, cmap="viridis")
+    ax.figure.colorbar(image, ax=ax, label=column.replace("_", " "))
+    ax.set(xlabel=magnitude, ylabel=colour)
+    return ax

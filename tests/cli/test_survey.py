@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from gpzed.catalog import read_catalog
+
+
+def test_tables_map_and_summary(call, folder, tmp_path):
+    cells, objects, figure = tmp_path / "cells.csv", tmp_path / "objects.parquet", tmp_path / "map.png"
+    files = ("-o", cells, "--objects", objects, "--figure", figure)
+    arguments = ("survey", folder / "model.gpzed", folder / "train.parquet")
+    code, out, _ = call(*arguments, *files, "--cells", 4, "--n-spectra", 12)
+    assert code == 0
+    assert "12 spectra lower the summed variance by" in out
+    ranked = read_catalog(cells)
+    assert np.all(np.diff(ranked["gain_spectra"]) <= 0)
+    assert np.all(ranked["gain_spectra"] > 0)
+    assert "gain_deeper_r" in ranked.names
+    parts = [ranked[f"variance_{name}"] for name in ("model", "uncovered", "noise", "input")]
+    np.testing.assert_allclose(np.sqrt(sum(parts)), ranked["z_std"], rtol=1e-6)
+    chosen = read_catalog(objects)
+    assert len(np.unique(chosen["row"])) == 12
+    np.testing.assert_allclose(chosen["gain_total"][-1], np.sum(chosen["gain"]))
+    assert figure.stat().st_size > 1000
+
+
+def test_json_and_the_limit_of_the_spectrograph(call, folder):
+    arguments = ("survey", folder / "model.gpzed", folder / "train.parquet", "--cells", 3, "--n-spectra", 5)
+    bright = np.sort(read_catalog(folder / "train.parquet").floats("mag_r"))[20]
+    code, out, _ = call(*arguments, "--magnitude", "r", "--max-magnitude", float(bright), "--json")
+    assert code == 0
+    report = json.loads(out)
+    assert max(report["objects"]["magnitude"]) <= bright
+    assert report["magnitude"] == "r"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--magnitude", "q"), "no band 'q'"),
+        (("--colour", "gr"), "no colour"),
+        (("--cells", 0), "`cells` is 0"),
+        (("--max-magnitude", -5), "no object is brighter"),
+    ],
+)
+def test_what_is_wrong_is_said(call, folder, options, message):
+    code, _, err = call("survey", folder / "model.gpzed", folder / "train.parquet", *options)
+    assert code != 0
+    assert message in err
