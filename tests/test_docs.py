@@ -205,7 +205,7 @@ def test_flags_and_errors_are_documented() -> None:
 def test_metrics_are_documented() -> None:
     from gpzed.evaluation import METRICS
 
-    page = (ROOT / "docs" / "reference" / "flags-and-columns.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
     assert [name for name in METRICS if f"| `{name}` |" not in page] == []
 
 
