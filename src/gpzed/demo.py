@@ -13,7 +13,7 @@ import numpy as np
 from gpzed.catalog import Catalog, write_catalog
 from gpzed.config import RunConfig
 from gpzed.evaluation import binned_metrics, pit_histogram, rejection_curve, reliability, uncertainty_boxes
-from gpzed.pipeline import Evaluation, Reporter, evaluate, load_pipeline, predict, read_predictions, train
+from gpzed.pipeline import Evaluation, Reporter, evaluate, load_pipeline, predict, read_predictions, train, write_report
 from gpzed.plots import (
     plot_binned,
     plot_history,
@@ -97,6 +97,7 @@ def run_demo(
     result = evaluate([predictions])[0]
     reporter.say("drawing figures")
     _draw(out, model_file, predictions)
+    write_report([predictions], out / "report.html", title=f"gpzed demo: galaxies like those of {survey.upper()}")
     return DemoReport(str(out), result, tuple(sorted(p.name for p in out.iterdir())))
 
 

@@ -11,7 +11,7 @@ def test_the_demo_leaves_everything(tmp_path: Path) -> None:
     assert set(report.files) == {
         "training.parquet", "test.parquet", "model.gpzed", "predictions.parquet",
         "scatter.png", "pit.png", "redshift_distribution.png", "training_history.png", "reliability.png",
-        "rejection.png", "bias.png", "variance.png", "sparsity.png",
+        "rejection.png", "bias.png", "variance.png", "sparsity.png", "report.html",
     }  # fmt: skip
     assert report.evaluation.n_used == 400
     assert 0.0 < report.evaluation.metrics["rmse"] < 1.0

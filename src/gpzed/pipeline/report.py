@@ -22,6 +22,7 @@ from gpzed.report import PointTable, ReportData, prepare, render
 
 #: Values that no magnitude or flux error has: they stand for no measurement.
 SENTINEL = 90.0
+COVERAGE = "z_coverage"
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def _photometry(path: str | os.PathLike[str], format: str | None) -> tuple[list[
         schema = PhotometrySchema.from_dict(dict(stored)) if stored else guess_schema(info.names)
     except (GPzError, KeyError, TypeError, ValueError):
         return [], None
-    wanted = [*schema.values.values(), *schema.errors.values()]
+    wanted = [*schema.values.values(), *schema.errors.values(), COVERAGE]
     return [name for name in wanted if name in info.names], schema
 
 
@@ -164,6 +165,8 @@ def _point_columns(
     there = set(file.table.names)
     columns = {band: measured(schema.values[band]) for band in schema.bands if schema.values[band] in there}
     errors = {band: measured(schema.errors[band]) for band in columns if schema.errors.get(band) in there}
+    if COVERAGE in there:
+        columns["coverage"] = file.table.floats(COVERAGE)[rows]
     return columns, errors
 
 

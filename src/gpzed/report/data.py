@@ -18,7 +18,7 @@ from gpzed.report.pack import cells_in_groups, finite, floats
 #: Percentages kept: the positions of the slider.
 PERCENT = np.arange(1, 101)
 #: Up to this many objects are all drawn as points; of larger samples only outliers are, this many at most.
-MAX_POINTS = 2500
+MAX_POINTS = 1500
 OUTLIER = 0.15
 PIT_BINS = 20
 #: Densities summed for n(z) in each group of one per cent, and points of the grid.

@@ -295,7 +295,7 @@
         hoverinfo: "y" };
     });
     draw("parts", traces, layout(axis(set.truth ? "spectroscopic redshift" : "photometric redshift", { range: [edges[0], edges[edges.length - 1]] }),
-      axis("standard deviation", { type: "log", dtick: 1 }), { showlegend: true, margin: { l: 58, r: 12, t: 26, b: 42 } }));
+      axis("standard deviation", { type: "log", dtick: "D2" }), { showlegend: true, margin: { l: 58, r: 12, t: 26, b: 42 } }));
   };
 
   const drawNumbers = () => {
