@@ -1,9 +1,9 @@
 # make demo    sets everything up and runs the main job
 # make test    sets everything up, then lint, types, import rules and tests
 # make test-scale   the tests that need Dask and LSDB, workers killed and all
+# make test-rail    the tests of the RAIL plugin, in an environment of their own
 # make bench   sets everything up and runs the benchmarks (JSON lines)
-# make test-rail   the tests of the RAIL plugin, in an environment of their own
-# make league      trains and scores RAIL's codes and gpzed on DC2, in an environment of its own
+# make league  trains and scores RAIL's codes and gpzed on DC2, in an environment of its own
 
 PYTHON ?= python3
 VENV := .venv
@@ -52,14 +52,14 @@ rivals: $(VENV)/.stamp
 	benchmarks/rivals/setup.sh
 	$(BIN)/python benchmarks/versus.py
 
-.venv-rail/.stamp: pyproject.toml hatch_build.py plugins/rail/pyproject.toml
+.venv-rail/.stamp: pyproject.toml hatch_build.py src/gpzed/core/_kernels.c src/gpzed/core/_blocks.h plugins/rail/pyproject.toml
 	$(PYTHON) -m venv .venv-rail
 	.venv-rail/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	.venv-rail/bin/python -m pip install --quiet --editable ".[hdf5,parquet,cli]" --editable plugins/rail --group plugins/rail/pyproject.toml:test
 	touch $@
 
 test-rail: .venv-rail/.stamp
-	OMP_NUM_THREADS=1 .venv-rail/bin/python -m pytest -c plugins/rail/pyproject.toml plugins/rail/tests $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 .venv-rail/bin/python -m pytest -c plugins/rail/pyproject.toml -n 2 plugins/rail/tests $(PYTEST_ARGS)
 
 .venv-league/.stamp: pyproject.toml hatch_build.py plugins/rail/pyproject.toml benchmarks/league/requirements.txt
 	$(PYTHON) -m venv .venv-league
