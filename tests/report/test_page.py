@@ -77,7 +77,7 @@ def expected(path: Path, percent: int) -> dict[str, str]:
     return shown({**result.metrics, "n": result.n_used})
 
 
-@pytest.mark.parametrize("name", ["many", "few"])
+@pytest.mark.parametrize("name", ["many", pytest.param("few", marks=pytest.mark.slow)])
 def test_numbers_equal_those_of_evaluate_at_every_position(name: str, files: dict[str, Path], open_page: Open) -> None:
     page = open_page(files[f"{name}.html"])
     for percent in (100, 63, 7):
@@ -141,28 +141,32 @@ def test_hovering_an_outlier_shows_id_and_photometry(files: dict[str, Path], ope
 def test_light_and_dark(files: dict[str, Path], open_page: Open) -> None:
     colour = "() => getComputedStyle(document.body).backgroundColor"
     ink = "() => document.getElementById('pit')._fullLayout.font.color"
-    light, dark = (open_page(files["few.html"], color_scheme=scheme) for scheme in ("light", "dark"))
-    seen = {name: (page.evaluate(colour), page.evaluate(ink)) for name, page in (("light", light), ("dark", dark))}
-    assert sum(json.loads(seen["light"][0].replace("rgb(", "[").replace(")", "]"))) > 700
-    assert sum(json.loads(seen["dark"][0].replace("rgb(", "[").replace(")", "]"))) < 120
-    light.locator("#theme").click()
-    assert (light.evaluate(colour), light.evaluate(ink)) == seen["dark"]
+    page, seen = open_page(files["few.html"], color_scheme="light"), {}
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_selector(f"html[data-theme={scheme}]", timeout=WAIT)
+        seen[scheme] = (page.evaluate(colour), page.evaluate(ink))
+    assert sum(map(int, re.findall(r"\d+", seen["light"][0]))) > 700
+    assert sum(map(int, re.findall(r"\d+", seen["dark"][0]))) < 120
+    assert page.locator("#theme").is_visible()
+    page.locator("#theme").click()
+    assert (page.evaluate(colour), page.evaluate(ink)) == seen["light"]
 
 
-@pytest.mark.parametrize("name", ["both", "blind"])
-def test_it_fits_a_phone(name: str, files: dict[str, Path], open_page: Open) -> None:
-    page = open_page(files[f"{name}.html"], viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
+def open_on_phone(open_page: Open, path: Path) -> Any:
+    """Open a page on a small screen, and see that it fits and can be read."""
+    page = open_page(path, viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
     assert page.evaluate("() => document.documentElement.scrollWidth - innerWidth") <= 0
-    control = page.locator("#control").bounding_box()
-    assert control["height"] < 740 / 3
+    assert page.locator("#control").bounding_box()["height"] < 740 / 3
     for box in (plot.bounding_box() for plot in page.locator(".plot:visible").all()):
         assert box["width"] <= 360
         assert box["height"] >= 200
     assert float(page.evaluate("() => getComputedStyle(document.querySelector('.tile b')).fontSize")[:-2]) >= 14
+    return page
 
 
-def test_without_true_redshifts(files: dict[str, Path], open_page: Open) -> None:
-    page = open_page(files["blind.html"])
+def test_without_true_redshifts_on_a_phone(files: dict[str, Path], open_page: Open) -> None:
+    page = open_on_phone(open_page, files["blind.html"])
     assert page.locator("#scores").count() == 0
     assert page.locator('.tile[data-metric="rmse"]').count() == 0
     move(page, 50)
@@ -170,8 +174,8 @@ def test_without_true_redshifts(files: dict[str, Path], open_page: Open) -> None
     assert len(page.evaluate("() => document.getElementById('nz').data")) == 2
 
 
-def test_several_files(files: dict[str, Path], open_page: Open) -> None:
-    page = open_page(files["both.html"])
+def test_several_files_on_a_phone(files: dict[str, Path], open_page: Open) -> None:
+    page = open_on_phone(open_page, files["both.html"])
     move(page, 50)
     wanted = [expected(files[f"{name}.parquet"], 50) for name in ("many", "other")]
     row = page.locator('#scores tr[data-metric="crps"] td')
