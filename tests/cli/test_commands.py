@@ -57,15 +57,7 @@ def test_every_format_in_and_out(source: str, target: str, call: Call, folder: P
     result = read_catalog(out)
     np.testing.assert_array_equal(result["id"], table["id"])
     np.testing.assert_array_equal(result["name"], table["name"])
-    assert list(result.names) == [
-        *table.names,
-        "z_phot",
-        "z_std",
-        "z_var_model",
-        "z_var_noise",
-        "z_coverage",
-        "z_flags",
-    ]
+    assert list(result.names) == [*table.names, *BASE_COLUMNS]
     reference = tmp_path / "reference.parquet"
     call("predict", folder / "model.gpzed", write(table, tmp_path / "same.parquet"), "-o", reference)
     np.testing.assert_allclose(result["z_phot"], read_catalog(reference)["z_phot"], rtol=1e-6)

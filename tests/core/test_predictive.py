@@ -89,7 +89,7 @@ def test_score_is_the_weighted_log_density_for_every_shift_of_the_noise(fitted):
     problem, state, posterior = fitted
     shifts = np.array([-1.5, 0.0, 0.4])
     (totals,) = problem.engine().sum(score, state, posterior, shifts)
-    mean, nu, noise = predict(problem.X, state, posterior, Team(1))
+    mean, nu, noise, _ = predict(problem.X, state, posterior, Team(1))
     for total, shift in zip(totals, shifts, strict=True):
         density = stats.norm.logpdf(problem.y, mean, np.sqrt(nu + noise * np.exp(-shift)))
         assert float(total) == pytest.approx(float(problem.omega @ density), rel=1e-12)

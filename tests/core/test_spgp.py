@@ -84,7 +84,7 @@ def test_predictive_moments_are_those_of_the_dense_model():
     X, y, p, _ = problem()
     Xs = np.random.default_rng(3).normal(scale=2.0, size=(25, 3))
     state, posterior, _ = fit_posterior(ThreadEngine(X, y, width=7), p)
-    mean, nu, noise = predict(Xs, state, posterior, Team(1))
+    mean, nu, noise, _ = predict(Xs, state, posterior, Team(1))
     Q_sn = projections(p, Xs, X)[1]
     C = dense_covariance(X, p)
     np.testing.assert_allclose(mean, Q_sn @ np.linalg.solve(C, y), rtol=1e-9, atol=1e-11)
@@ -103,7 +103,7 @@ def test_pseudo_inputs_at_all_rows_give_the_exact_process():
 def test_far_away_the_prior_returns():
     X, y, p, _ = problem()
     state, posterior, _ = fit_posterior(ThreadEngine(X, y, width=7), p)
-    mean, nu, _ = predict(np.full((1, 3), 30.0), state, posterior, Team(1))
+    mean, nu, *_ = predict(np.full((1, 3), 30.0), state, posterior, Team(1))
     assert mean[0] == pytest.approx(0.0, abs=1e-12)
     assert nu[0] == pytest.approx(np.exp(2 * p.log_h))
 
@@ -152,7 +152,7 @@ def test_score_is_the_mean_of_predictive_densities():
     X, y, p, _ = problem()
     state, posterior, _ = fit_posterior(ThreadEngine(X, y, width=7), p)
     total, count = ThreadEngine(X, y, width=7).sum(score, state, posterior)
-    mean, nu, noise = predict(X, state, posterior, Team(1))
+    mean, nu, noise, _ = predict(X, state, posterior, Team(1))
     variance = nu + noise
     expected = -0.5 * np.sum((y - mean) ** 2 / variance + np.log(2 * np.pi * variance))
     assert (float(total), float(count)) == pytest.approx((expected, 60.0))

@@ -24,12 +24,12 @@ def rows(wave):
 @pytest.mark.parametrize(("bad", "word"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
 def test_values_that_are_not_finite(rows, bad, word):
     X, y = rows
-    model = quick(max_iter=2).fit(X, y)
+    model = quick(max_iter=2, missing="error").fit(X, y)
     for index in (0, 150):
         broken = X.copy()
         broken[index, 1] = bad
         with pytest.raises(ValueError, match=f"Input X contains {word}"):
-            quick().fit(broken, y)
+            quick(missing="error").fit(broken, y)
         with pytest.raises(ValueError, match=f"Input X contains {word}"):
             model.predict(broken)
         target = y.copy()
@@ -42,7 +42,7 @@ def test_values_that_are_not_finite(rows, bad, word):
             quick().fit(X, y, weights)
         for part in [(broken, y), (X, target)]:
             with pytest.raises(ValueError, match=f"contains {word}"):
-                quick().fit(X, y, validation_data=part)
+                quick(missing="error").fit(X, y, validation_data=part)
 
 
 def test_negative_weights(rows):
@@ -162,11 +162,11 @@ def test_before_fit(rows, tmp_path):
             use(quick())
 
 
-@pytest.mark.parametrize("parts", [1, 4])
+@pytest.mark.parametrize("parts", [1, 5])
 def test_validation_data_with_other_parts(rows, parts):
     X, y = rows
     with pytest.raises(ValueError, match=rf"`validation_data` has {parts} parts; expected \(X, y\)"):
-        quick().fit(X, y, validation_data=(X, y, y, y)[:parts])
+        quick().fit(X, y, validation_data=(X, y, y, y, y)[:parts])
 
 
 # ------------------------------------------------------------------------------------------- options

@@ -22,7 +22,7 @@ def model(wave):
 
 def test_moments_of_the_mixture_are_exact(model, wave):
     X = wave[0][:40]
-    parts = [member.predict(X, Team(1)) for member in model.members_]
+    parts = [member.predict(X, Team(1))[0] for member in model.members_]
     means = np.array([part.mean for part in parts])
     nus = np.array([part.model_variance for part in parts])
     noises = np.array([part.noise_variance for part in parts])
@@ -51,7 +51,7 @@ def test_parallel_equals_sequential(model, wave):
     X, y = wave
     parallel = quick(n_members=3, n_threads=3).fit(X, y)
     for one, two in zip(model.members_, parallel.members_, strict=True):
-        np.testing.assert_allclose(one.predict(X, Team(1)).mean, two.predict(X, Team(1)).mean, rtol=1e-10)
+        np.testing.assert_allclose(one.predict(X, Team(1))[0].mean, two.predict(X, Team(1))[0].mean, rtol=1e-10)
     np.testing.assert_allclose(model.predict(X), parallel.predict(X), rtol=1e-10)
 
 

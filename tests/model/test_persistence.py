@@ -177,6 +177,15 @@ def test_future_version(content, tmp_path):
         load_model(tmp_path / "m")
 
 
+def test_files_of_version_1_know_the_inputs_by_their_whitening(content, tmp_path):
+    header, arrays = parts(content)
+    old = {name: array for name, array in arrays.items() if not name.startswith(("0/density", "1/density"))}
+    (tmp_path / "m").write_bytes(pack("model", 1, header, old))
+    (tmp_path / "new").write_bytes(content)
+    density, expected = (load_model(tmp_path / n).members_[0].standardisation.inputs.density for n in ("m", "new"))
+    np.testing.assert_allclose(density.covariance, expected.covariance, rtol=1e-6)
+
+
 def test_another_kind_of_file(tmp_path):
     (tmp_path / "m").write_bytes(pack("checkpoint", 1, {}, {}))
     with pytest.raises(ModelFormatError, match="is a gpzed checkpoint file; expected a model file"):

@@ -8,6 +8,7 @@ import pytest
 from gpzed import GPzRegressor, load_model
 from gpzed.evaluation import evaluate
 from gpzed.model.data import split_rows
+from gpzed.model.kinds import RawRows
 from gpzed.model.recalibration import MIN_ROWS, Recalibration, fit_recalibration
 from gpzed.prediction import Prediction
 
@@ -111,7 +112,7 @@ def test_local_needs_the_density():
 
 
 def test_members_share_half_of_the_rows_held_out():
-    rows = (np.arange(1000.0)[:, None], np.arange(1000.0), np.ones(1000))
+    rows = RawRows(np.arange(1000.0)[:, None], np.arange(1000.0), np.ones(1000))
     held = [split_rows(rows, 0.2, np.random.default_rng(seed), 0.5)[1][1] for seed in (1, 2)]
     assert len(held[0]) == 200
     np.testing.assert_array_equal(held[0][:100], held[1][:100])

@@ -30,7 +30,7 @@ def rows(wave):
 
 def test_close_to_training_in_memory(rows):
     X, y = rows
-    memory, stream = quick().fit(X, y), quick().fit_stream(chunks(X, y))
+    memory, stream = quick(coverage=False).fit(X, y), quick(coverage=False).fit_stream(chunks(X, y))
     assert stream.report_.n_rows[0] == pytest.approx(240, abs=30)
     np.testing.assert_allclose(stream.predict(X), memory.predict(X), atol=0.15)
     np.testing.assert_allclose(both(stream, X)[1], both(memory, X)[1], rtol=0.5)
@@ -153,11 +153,11 @@ def test_bad_chunks(rows, bad, message):
     source = chunks(*rows)
     source[2] = bad(*source[2])
     with pytest.raises(ValueError, match=message):
-        quick().fit_stream(source)
+        quick(missing="error").fit_stream(source)
 
 
 def test_a_chunk_that_is_no_pair(rows):
     source = chunks(*rows)
-    for chunk in [(source[0][0],), (*source[0], *source[0])]:
+    for chunk in [(source[0][0],), (*source[0], *source[0], source[0])]:
         with pytest.raises(ValueError, match="chunk 1"):
             quick().fit_stream([source[0], chunk])

@@ -35,7 +35,7 @@ def brute_force(model, X, rows):
     S = np.linalg.inv(view.S_inverse)
     before = np.einsum("ij,ik,kj->", view.Phi, np.linalg.inv(S), view.Phi)
     S = S + (view.Phi[:, rows] * view.beta[rows]) @ view.Phi[:, rows].T
-    nu = member.predict(X, Team(1)).model_variance
+    nu = member.predict(X, Team(1))[0].model_variance
     assert before == pytest.approx(nu.sum(), rel=1e-6)  # in the units of the target
     return before - np.einsum("ij,ik,kj->", view.Phi, np.linalg.inv(S), view.Phi)
 

@@ -68,9 +68,11 @@ def test_predictions_are_good_and_columns_and_order_are_kept(folder: Path) -> No
     before, after = read_catalog(folder / "survey.parquet"), read_catalog(folder / "out.parquet")
     for name in before.names:
         np.testing.assert_array_equal(after[name], before[name])
-    assert after.names[-6:] == ("z_phot", "z_std", "z_var_model", "z_var_noise", "z_coverage", "z_flags")
+    assert after.names[-7:] == (
+        "z_phot", "z_std", "z_var_model", "z_var_noise", "z_var_input", "z_coverage", "z_flags",
+    )  # fmt: skip
     assert after["z_flags"].dtype == np.uint32
-    total = after["z_var_model"] + after["z_var_noise"]
+    total = after["z_var_model"] + after["z_var_noise"] + after["z_var_input"]
     np.testing.assert_allclose(after["z_std"] ** 2, total, rtol=1e-12)
     assert report.n_rows == 300
     assert not (folder / "out.parquet.parts").exists()
@@ -104,7 +106,7 @@ def test_chunking_does_not_change_predictions(chunk_rows: int, folder: Path) -> 
     predict(folder / "model.gpzed", folder / "survey.parquet", folder / "parts.parquet", options)
     whole, parts = read_catalog(folder / "whole.parquet"), read_catalog(folder / "parts.parquet")
     np.testing.assert_array_equal(parts["z_flags"], whole["z_flags"])
-    for name in ("z_phot", "z_std", "z_var_model", "z_var_noise"):
+    for name in ("z_phot", "z_std", "z_var_model", "z_var_noise", "z_var_input"):
         np.testing.assert_allclose(parts[name], whole[name], rtol=1e-10)
 
 
@@ -394,15 +396,15 @@ def test_validation_rows_get_cost_weights_too(folder: Path, monkeypatch: pytest.
     original = train_module.GPzRegressor.fit
 
     def spy(
-        self: object, X: object, y: object, weight: object = None, *, validation_data: tuple[object, ...]
+        self: object, X: object, y: object, weight: object = None, *, X_std: object, validation_data: tuple[object, ...]
     ) -> object:
         seen["validation"] = validation_data
-        return original(self, X, y, weight, validation_data=validation_data)
+        return original(self, X, y, weight, X_std=X_std, validation_data=validation_data)
 
     monkeypatch.setattr(train_module.GPzRegressor, "fit", spy)
     config = quick_config(weights={"method": "redshift"}, split={"validation": 0.25})
     train(folder / "train.parquet", folder / "v.gpzed", config)
-    _, z, weight = seen["validation"]
+    _, z, weight, _ = seen["validation"]
     expected = (1.0 + z) ** -2.0
     np.testing.assert_allclose(weight, expected / expected.mean())
 

@@ -37,6 +37,8 @@ class Call:
     arguments: tuple[Any, ...]
     evaluation: int
     begins: bool
+    before: Call | None = None
+    """The last pass that left something with the rows: a shard made anew since then goes through it first."""
 
 
 class Shard:
@@ -50,13 +52,14 @@ class Shard:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._evaluation = -1  # whose first pass this copy has seen: what it kept belongs to that one only
+        self._marked = -1  # the pass that left something with the rows
 
     def __sizeof__(self) -> int:
         """Bytes of the rows, so that Dask sends work to them and not them to the work."""
         return 8 * self.engine.n * (self.engine.d + 2) + 10_000
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"engine": self.engine, "_evaluation": -1}
+        return {"engine": self.engine, "_evaluation": -1, "_marked": -1}
 
     def describe(self) -> tuple[int, int, float]:
         """Rows, features and sum of weights."""
@@ -67,6 +70,11 @@ class Shard:
         if self.engine.n == 0:
             return None
         with _turn:
+            if call.before is not None and self._marked != call.before.evaluation:
+                self.engine.sum(call.before.kernel, *call.before.arguments)
+                self._marked = call.before.evaluation
+            if getattr(call.kernel, "leaves_marks", False):
+                self._marked = call.evaluation
             if call.begins:
                 self._evaluation = call.evaluation
             if isinstance(self.engine, ThreadEngine):
@@ -113,6 +121,7 @@ class DaskEngine:
         self._shards: list[Any] = [recipe() for recipe in self._recipes]
         self._state: object = None
         self._evaluation = 0
+        self._before: Call | None = None
         described = self._attempt(lambda: client.gather(client.map(_describe, self._shards, pure=False)))
         self.n = sum(n for n, _, _ in described)
         self.d = max(d for _, d, _ in described)
@@ -121,10 +130,13 @@ class DaskEngine:
     def sum(self, kernel: Kernel, *arguments: Any) -> Sums:
         """Add up ``kernel(block, scratch, *arguments)`` over all blocks of all shards."""
         state = arguments[0] if arguments else None
-        begins = state is None or state is not self._state
-        self._state, self._evaluation = state, self._evaluation + begins
-        call = Call(kernel, arguments, self._evaluation, begins)
+        marks = getattr(kernel, "leaves_marks", False)
+        begins = state is None or state is not self._state or marks
+        self._state, self._evaluation = None if marks else state, self._evaluation + begins
+        call = Call(kernel, arguments, self._evaluation, begins, None if marks else self._before)
         total: Sums | None = self._attempt(lambda: self._reduced(call))
+        if marks:
+            self._before = call
         assert total is not None
         return total
 

@@ -15,16 +15,36 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from gpzed._types import FloatArray
+from gpzed._types import FloatArray, IntArray
 
 Sums = tuple[FloatArray, ...]
-Rows = tuple[FloatArray, FloatArray, FloatArray]
-"""Inputs (n, d), targets (n,) and weights (n,)."""
+
+
+class Rows(NamedTuple):
+    """Rows of data as the kernels want them.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+        Inputs; expected ones where they are uncertain.
+    y : ndarray of shape (n,)
+        Targets.
+    omega : ndarray of shape (n,)
+        Weights.
+    kind : ndarray of int of shape (n,), or None
+        How the inputs are uncertain: 0 not at all, others as the caller has it. All 0 if None.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    omega: FloatArray
+    kind: IntArray | None = None
+
 
 MAX_GROUPS = 64
 """Partial sums per pass: enough for the threads of a node, few enough to be cheap to add."""
@@ -64,7 +84,7 @@ class Scratch:
 
 @dataclass
 class Block:
-    """Rows that are processed together.
+    """Rows that are processed together, all of one kind.
 
     Attributes
     ----------
@@ -73,12 +93,18 @@ class Block:
     omega : ndarray of shape (n,)
     kept : ndarray or None
         Memory for what the first pass leaves to the second.
+    kind : int
+        How the inputs are uncertain; 0 not at all.
+    v : ndarray of shape (n,), or None
+        Variance that uncertain inputs add to the noise; zero if None. A kernel may set it: it stays with the rows.
     """
 
     Xt: FloatArray
     y: FloatArray
     omega: FloatArray
     kept: FloatArray | None = None
+    kind: int = 0
+    v: FloatArray | None = None
 
 
 Kernel = Callable[..., Sums]
@@ -158,15 +184,35 @@ def add(total: Sums | None, part: Sums) -> Sums:
 
 
 def cut(rows: Rows, size: int) -> list[Block]:
-    """Cut rows into blocks of at most `size`, features first; many of them are alike, so that threads end together."""
-    X, y, omega = (np.asarray(array, dtype=np.float64, order="C") for array in rows)
+    """Cut rows into blocks of at most `size`, features first; many of them are alike, so that threads end together.
+
+    Rows of one kind come together.
+    """
+    X, y, omega = (np.asarray(array, dtype=np.float64, order="C") for array in rows[:3])
+    kind = Rows(*rows).kind
     count = -(-len(y) // size)
     if count > 8:
         size = -(-len(y) // (-(-count // 4) * 4))
+    if kind is None or not kind.any():
+        return [
+            Block(np.ascontiguousarray(X[i : i + size].T), y[i : i + size], omega[i : i + size])
+            for i in range(0, len(y), size)
+        ]
     return [
-        Block(np.ascontiguousarray(X[i : i + size].T), y[i : i + size], omega[i : i + size])
-        for i in range(0, len(y), size)
+        Block(np.ascontiguousarray(X[index].T), y[index], omega[index], kind=int(kind[index[0]]))
+        for index in by_kind(kind, size)
     ]
+
+
+def by_kind(kind: IntArray, size: int) -> list[IntArray]:
+    """Positions of rows, in groups of at most `size` that are of one kind each."""
+    order = np.argsort(kind, kind="stable")
+    bounds = np.flatnonzero(np.diff(kind[order])) + 1
+    return [
+        group[i : i + size]
+        for group in np.split(order, bounds)
+        for i in range(0, len(group), size)
+    ]  # fmt: skip
 
 
 class Team:
@@ -237,6 +283,8 @@ class ThreadEngine:
     y : ndarray of shape (n,)
     omega : ndarray of shape (n,) or None
         Weights; ones if None.
+    kind : ndarray of int of shape (n,), or None
+        As in `Rows`.
     width : int
         Numbers per row that kernels hold at once (basis functions), for the size of the blocks.
     n_threads : int or None
@@ -250,6 +298,7 @@ class ThreadEngine:
         X: FloatArray,
         y: FloatArray,
         omega: FloatArray | None = None,
+        kind: IntArray | None = None,
         *,
         width: int = 100,
         n_threads: int | None = None,
@@ -258,7 +307,7 @@ class ThreadEngine:
         self.n, self.d = X.shape
         omega = np.ones(self.n) if omega is None else omega
         self.sum_omega = float(omega.sum())
-        self._blocks = cut((X, y, omega), block_rows(width))
+        self._blocks = cut(Rows(X, y, omega, kind), block_rows(width))
         self._width, self._n_threads, self._keep_bytes = width, n_threads, keep_bytes
         self._prepare()
 
@@ -300,7 +349,7 @@ class StreamEngine:
 
     Parameters
     ----------
-    source : iterable of (X, y, omega)
+    source : iterable of Rows
         Gives the same chunks of rows each time it is iterated over.
     width : int
         As in `ThreadEngine`.
@@ -313,8 +362,9 @@ class StreamEngine:
         self._width = width
         self._team = Team(n_threads)
         self._reader = Team(1)
+        self._v: dict[int, FloatArray] = {}  # what kernels set, by number of the block
         self.n, self.d, self.sum_omega = 0, 0, 0.0
-        for X, _, omega in source:
+        for X, _, omega, *_ in source:
             self.n += X.shape[0]
             self.d = X.shape[1]
             self.sum_omega += float(omega.sum())
@@ -329,9 +379,15 @@ class StreamEngine:
     def sum(self, kernel: Kernel, *arguments: Any) -> Sums:
         """Add up ``kernel(block, scratch, *arguments)`` over all blocks of all chunks."""
         total: Sums | None = None
+        count = 0
         for rows in self._chunks():
-            groups = group(cut(rows, block_rows(self._width)), self._width)
+            blocks = cut(rows, block_rows(self._width))
+            for index, block in enumerate(blocks, count):
+                block.v = self._v.get(index)
+            groups = group(blocks, self._width)
             for part in self._team.map(lambda blocks: _sum_blocks(blocks, self._team, kernel, arguments), groups):
                 total = add(total, part)
+            self._v |= {index: block.v for index, block in enumerate(blocks, count) if block.v is not None}
+            count += len(blocks)
         assert total is not None
         return total

@@ -8,11 +8,17 @@ Two passes over the rows, each a pure function of a block:
 Both work with ``Psi = B^1/2 Phi`` (features first), which turns ``Phi' B Phi`` into a symmetric product. The
 sign of the residual is prediction minus truth, ``delta = Phi w - y``. Where the compiled functions of
 `core/fastmath.py` are at hand they do the same in one call per block.
+
+Rows with uncertain inputs (a missing band, noisy photometry) enter with expected basis functions (`uncertain.Blur`:
+another C for every kind of row) and with the variance v_i that the uncertainty adds, ``B_i = omega_i / (1/beta_i +
+v_i)``; v is a given of the objective, refreshed from time to time (`gpzed.core.refresh`), so that value and gradient
+belong together.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -33,6 +39,7 @@ from gpzed.core.fastmath import (
 from gpzed.core.linalg import triangular_product
 from gpzed.core.parameters import Layout, Parameters
 from gpzed.core.posterior import Posterior, weight_posterior
+from gpzed.core.uncertain import Blur, Kind
 from gpzed.errors import NumericalError
 
 LOG_2PI = float(np.log(2.0 * np.pi))
@@ -50,6 +57,11 @@ class State:
     k: int
     is_full: bool
     weighted_precision: bool
+    blurs: tuple[Blur, ...] = ()  # basis functions as seen by rows of kind 1, 2, ...
+
+    def of(self, kind: int) -> State:
+        """Return the state as rows of one kind see it."""
+        return self if kind == 0 else replace(self, Ct=self.blurs[kind - 1].Ct, is_full=True)
 
     @property
     def basis(self) -> Basis:
@@ -57,12 +69,16 @@ class State:
         return Basis(self.Ct, self.is_full, self.u, self.b, self.k)
 
 
-def make_state(parameters: Parameters, layout: Layout, weighted_precision: bool = False) -> State:
+def make_state(
+    parameters: Parameters, layout: Layout, weighted_precision: bool = False, kinds: Sequence[Kind] = ()
+) -> State:
     """Prepare the parameters for the kernels."""
     structure = layout.structure
     Lambda = structure.expand(parameters.Gamma, layout.d)
     Ct = np.ascontiguousarray(coefficients(parameters.P, Lambda).T)
-    return State(Ct, np.ascontiguousarray(parameters.u), parameters.b, layout.k, structure.is_full, weighted_precision)
+    blurs = tuple(Blur(parameters.P, Lambda, kind.V) for kind in kinds)
+    u = np.ascontiguousarray(parameters.u)
+    return State(Ct, u, parameters.b, layout.k, structure.is_full, weighted_precision, blurs)
 
 
 def responses(
@@ -74,10 +90,11 @@ def responses(
     -------
     Zt : ndarray of shape (q, n)
     Phi : ndarray of shape (m + k, n)
-        Eq. 3.2, features first.
+        Eq. 3.2, features first; expected values where inputs are uncertain.
     log_beta : ndarray of shape (n,)
         Eq. 5.10.
     """
+    state = state.of(block.kind)
     m, q = state.Ct.shape
     n = block.Xt.shape[1]
     Zt = quadratic_map(block.Xt, state.is_full, scratch.array("Z", (q, n)))
@@ -93,12 +110,14 @@ def responses(
 def _scaled_responses(
     block: Block, scratch: Scratch, state: State
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """``Zt``, ``Psi = B^1/2 Phi``, ``B^1/2`` and ``ln beta``; Psi and B^1/2 stay in `scratch.kept` if there is room."""
+    """``Zt``, ``Psi = B^1/2 Phi``, ``B^1/2``, ``ln B / omega``; two of them stay in `scratch.kept` if it is there."""
     M, n = len(state.u) + state.k, block.Xt.shape[1]
     kept = _kept(scratch, M, n)
     Zt, Phi, log_beta = responses(block, scratch, state, None if kept is None else kept[: M * n].reshape(M, n))
     if not np.all(np.abs(log_beta) < MAX_LOG_BETA):  # also catches NaN
         raise _noise_out_of_bounds()
+    if block.v is not None:
+        log_beta = log_beta - np.log1p(block.v * np.exp(log_beta))  # 1 / (1/beta + v)
     sqrt_B = np.sqrt(np.exp(log_beta) * block.omega)  # B = beta omega
     Psi = np.multiply(Phi, sqrt_B, out=Phi)
     if kept is not None:
@@ -133,7 +152,8 @@ def _weights(block: Block, state: State) -> FloatArray:
 def _forward_compiled(block: Block, scratch: Scratch, state: State) -> Sums:
     kept = _kept(scratch, len(state.u) + state.k, len(block.y))
     c = _weights(block, state)
-    sums = forward_block(block.Xt, block.y, block.omega, c, state.basis, scratch, kept=kept)
+    basis = state.of(block.kind).basis
+    sums = forward_block(block.Xt, block.y, block.omega, c, basis, scratch, kept=kept, v=block.v)
     if sums is None:
         raise _noise_out_of_bounds()
     PhiT_B_Phi, PhiT_B_y, log_det_B = sums
@@ -144,6 +164,7 @@ def _forward_compiled(block: Block, scratch: Scratch, state: State) -> Sums:
 
 def _recall(block: Block, scratch: Scratch, state: State) -> tuple[FloatArray, FloatArray, FloatArray]:
     """``Zt``, ``Psi`` and ``B^1/2``: what the first pass kept, or computed again."""
+    state = state.of(block.kind)
     m, q = state.Ct.shape
     M, n = m + state.k, len(block.y)
     kept = _kept(scratch, M, n)
@@ -165,7 +186,9 @@ def _solve_block(Psi: FloatArray, posterior: Posterior, out: FloatArray) -> Floa
 def backward(block: Block, scratch: Scratch, state: State, posterior: Posterior) -> Sums:
     """Second pass: ``Z' G``, ``Phi' g``, ``sum g`` and ``delta' B delta``.
 
-    ``g = dL/d ln beta`` is Eq. C.6 and ``G = dL/d ln Phi`` Eq. C.7.
+    ``g = dL/d ln beta`` is Eq. C.6 and ``G = dL/d ln Phi`` Eq. C.7. If the state knows of uncertain inputs, gradients
+    for P and Lambda follow: rows of other kinds than 0 have their own C, and what they ask of it is pulled back at
+    once.
     """
     if is_fused(len(state.u) + state.k):
         return _backward_compiled(block, scratch, state, posterior)
@@ -174,7 +197,12 @@ def backward(block: Block, scratch: Scratch, state: State, posterior: Posterior)
     T = _solve_block(Psi, posterior, scratch.array("T", Psi.shape))
     c = _weights(block, state)
     G, g_scaled, sqrt_B_delta = backward_terms(T, Psi, state.u, posterior.w_mean, block.y, c, sqrt_B)  # Eq. C.6, C.7
-    return Zt @ G.T, Psi[:m] @ g_scaled, np.asarray(g_scaled @ sqrt_B), np.asarray(sqrt_B_delta @ sqrt_B_delta)
+    if block.v is not None:  # d ln B / d ln beta = (1/beta) / (1/beta + v)
+        lost = g_scaled * (block.v * sqrt_B**2 / block.omega)
+        G -= state.u[:, None] * lost * Psi[:m]
+        g_scaled = g_scaled - lost
+    sums = Zt @ G.T, Psi[:m] @ g_scaled, np.asarray(g_scaled @ sqrt_B), np.asarray(sqrt_B_delta @ sqrt_B_delta)
+    return _pulled_back(sums, block, state)
 
 
 def _backward_compiled(block: Block, scratch: Scratch, state: State, posterior: Posterior) -> Sums:
@@ -183,10 +211,23 @@ def _backward_compiled(block: Block, scratch: Scratch, state: State, posterior: 
     is_inverse = factor.is_well_conditioned
     A = factor.inverse if is_inverse else factor.whitener
     rows = (block.Xt, block.y, block.omega, c)
-    sums = backward_block(*rows, state.basis, scratch, posterior.w_mean, A, is_inverse, kept=kept)
+    basis = state.of(block.kind).basis
+    sums = backward_block(*rows, basis, scratch, posterior.w_mean, A, is_inverse, kept=kept, v=block.v)
     if sums is None:
         raise _noise_out_of_bounds()
-    return sums
+    return _pulled_back(sums, block, state)
+
+
+def _pulled_back(sums: tuple[FloatArray, ...], block: Block, state: State) -> Sums:
+    """Give the sums of the second pass; if there are uncertain inputs, gradients for P and Lambda follow."""
+    if not state.blurs:
+        return sums
+    grad_C, *others = sums
+    if block.kind == 0:
+        blur = state.blurs[0]
+        return grad_C, *others, np.zeros_like(blur.P), np.zeros_like(blur.Lambda)
+    pulled = state.blurs[block.kind - 1].pull_back(grad_C)
+    return np.zeros(state.Ct.shape[::-1]), *others, *pulled
 
 
 @dataclass(frozen=True)
@@ -225,16 +266,26 @@ class Evaluation:
 
 
 def fit_posterior(
-    engine: Engine, parameters: Parameters, layout: Layout, weighted_precision: bool = False
+    engine: Engine,
+    parameters: Parameters,
+    layout: Layout,
+    weighted_precision: bool = False,
+    kinds: Sequence[Kind] = (),
 ) -> tuple[State, Posterior, float]:
     """First pass alone: state, posterior of the weights, and ``ln |B|``."""
-    state = make_state(parameters, layout, weighted_precision)
+    state = make_state(parameters, layout, weighted_precision, kinds)
     PhiT_B_Phi, PhiT_B_y, log_det_B = engine.sum(forward, state)
     posterior = weight_posterior(PhiT_B_Phi, PhiT_B_y, layout.expand_alpha(parameters.log_alpha))
     return state, posterior, float(log_det_B)
 
 
-def evaluate(engine: Engine, parameters: Parameters, layout: Layout, weighted_precision: bool = False) -> Evaluation:
+def evaluate(
+    engine: Engine,
+    parameters: Parameters,
+    layout: Layout,
+    weighted_precision: bool = False,
+    kinds: Sequence[Kind] = (),
+) -> Evaluation:
     """Log evidence and its gradient for every parameter.
 
     Parameters
@@ -246,13 +297,15 @@ def evaluate(engine: Engine, parameters: Parameters, layout: Layout, weighted_pr
     weighted_precision : bool
         The paper's cost weights, ``B = beta omega`` throughout. By default weights multiply the log-likelihood of
         a row instead, so that ``ln B`` becomes ``omega ln beta``: the noise then stays calibrated.
+    kinds : sequence of Kind
+        How inputs of rows of kind 1, 2, ... are uncertain.
 
     Returns
     -------
     Evaluation
     """
-    state, posterior, log_det_B = fit_posterior(engine, parameters, layout, weighted_precision)
-    grad_C, PhiT_g, sum_g, misfit = engine.sum(backward, state, posterior)
+    state, posterior, log_det_B = fit_posterior(engine, parameters, layout, weighted_precision, kinds)
+    grad_C, PhiT_g, sum_g, misfit, *pulled = engine.sum(backward, state, posterior)
     w, u = posterior.w_mean, parameters.u
     alpha, eta = layout.expand_alpha(parameters.log_alpha), np.exp(parameters.log_eta)
     heteroscedastic = float(layout.heteroscedastic)
@@ -269,6 +322,8 @@ def evaluate(engine: Engine, parameters: Parameters, layout: Layout, weighted_pr
     )
     Lambda = layout.structure.expand(parameters.Gamma, layout.d)
     grad_P, grad_Lambda = pull_back(grad_C, parameters.P, Lambda)
+    if pulled:
+        grad_P, grad_Lambda = grad_P + pulled[0], grad_Lambda + pulled[1]
     gradient = Parameters(
         P=grad_P,
         Gamma=layout.structure.fold(parameters.Gamma, grad_Lambda),

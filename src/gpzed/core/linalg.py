@@ -117,3 +117,17 @@ def cholesky(S: FloatArray) -> Factor:
         norm = float(np.max(np.sum(np.abs(R), axis=0)))
         rcond, _ = lapack.dpocon(L, norm, uplo="L")
         return Factor(L, s, jitter, float(rcond))
+
+
+def cholesky_stack(R: FloatArray) -> FloatArray:
+    """Lower factors of a stack of matrices ``I + V' Lambda V`` (g, r, r), which are positive definite by construction.
+
+    Raises
+    ------
+    NumericalError
+        If they hold values that are not finite: a diverged step of the optimiser.
+    """
+    try:
+        return np.asarray(np.linalg.cholesky(R), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        raise NumericalError("shapes of basis functions are not finite under uncertain inputs.") from None

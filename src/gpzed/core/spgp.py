@@ -303,12 +303,12 @@ def _predict_block(block: Block, scratch: Scratch, state: SPGPState, posterior: 
     V = triangular_product(state.hW, Phi, scratch.array("V", Phi.shape))
     half = triangular_product(posterior.factor.whitener, V, Phi)
     nu = np.einsum("ij,ij->j", half, half) + _slack(V, state)
-    return Predictive(posterior.w_mean @ V, nu, np.full(V.shape[1], state.s2))
+    return Predictive(posterior.w_mean @ V, nu, np.full(V.shape[1], state.s2), np.zeros_like(nu))
 
 
 def score(block: Block, scratch: Scratch, state: SPGPState, posterior: Posterior) -> Sums:
     """Kernel: log-likelihood of rows that did not enter the fit, and their number."""
-    mean, nu, noise = _predict_block(block, scratch, state, posterior)
+    mean, nu, noise, _ = _predict_block(block, scratch, state, posterior)
     variance = nu + noise
     log_likelihood = -0.5 * ((block.y - mean) ** 2 / variance + np.log(variance) + LOG_2PI)
     return np.asarray(log_likelihood.sum()), np.asarray(float(len(mean)))

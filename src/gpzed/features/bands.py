@@ -84,7 +84,7 @@ def band_values(
     if config.magnitudes == "asinh":
         flux, error = _fluxes(photometry, extinction)
         b = np.asarray(softening, dtype=np.float64)
-        values = -POGSON * (np.arcsinh(flux / (2.0 * b)) + np.log(b))
+        values = asinh_magnitude(flux, b)
         errors = POGSON * error / np.hypot(flux, 2.0 * b)
         return BandValues(values, _floored(errors, config), photometry.status)
     if photometry.kind == "magnitude":
@@ -98,6 +98,11 @@ def band_values(
     unseen = photometry.measured & ~positive
     status = np.where(unseen, np.int8(Status.NOT_DETECTED), photometry.status)
     return BandValues(values, _floored(errors, config), status)
+
+
+def asinh_magnitude(flux: FloatArray, softening: FloatArray | float) -> FloatArray:
+    """Return asinh magnitudes of fluxes in units of the flux of magnitude 0."""
+    return np.asarray(-POGSON * (np.arcsinh(flux / (2.0 * softening)) + np.log(softening)))
 
 
 def _floored(errors: FloatArray, config: FeatureConfig) -> FloatArray:

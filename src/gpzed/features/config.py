@@ -8,6 +8,13 @@ from typing import Literal
 
 from gpzed.errors import ConfigError
 
+CHOICES: dict[str, tuple[str, ...]] = {
+    "magnitudes": ("pogson", "asinh"),
+    "errors": ("inputs", "noise", "both", "none"),
+    "missing": ("marginalise", "fill"),
+    "non_detections": ("auto", "flux", "limit", "marginalise"),
+}
+
 
 @dataclass(frozen=True)
 class FeatureConfig:
@@ -22,8 +29,19 @@ class FeatureConfig:
         Differences of adjacent bands and one magnitude, instead of all magnitudes.
     reference_band : str
         The band whose magnitude stands beside the colours; "" for the one in the middle.
-    errors : bool
-        Whether the logarithms of the errors are inputs too, as in the paper (section 6.2).
+    errors : {"inputs", "noise", "both", "none"}
+        What becomes of the errors of the magnitudes: their logarithms are inputs too, as in the paper (section 6.2);
+        they are the noise of the inputs, which the model takes out in training and puts in again in prediction, so that
+        training and target may differ in depth; both; or nothing.
+    missing : {"marginalise", "fill"}
+        What becomes of bands that were not observed, or failed: the model takes the expectation over them, given the
+        other bands, and adds the variance that this brings; or they are filled with their mean given the other bands,
+        as if measured.
+    non_detections : {"auto", "flux", "limit", "marginalise"}
+        What becomes of bands in which nothing was detected: a flux of zero with the error of a typical faint object
+        (asinh magnitudes only); the limiting magnitude if the catalogue has it, else the faint end of the training
+        rows; or the same as bands that were not observed. "auto" is "flux" for asinh magnitudes, "limit" for Pogson
+        magnitudes.
     min_error : float
         Smaller errors are raised to this, in magnitudes.
     clip : float
@@ -40,15 +58,28 @@ class FeatureConfig:
     magnitudes: Literal["pogson", "asinh"] = "pogson"
     colours: bool = False
     reference_band: str = ""
-    errors: bool = True
+    errors: Literal["inputs", "noise", "both", "none"] = "inputs"
+    missing: Literal["marginalise", "fill"] = "marginalise"
+    non_detections: Literal["auto", "flux", "limit", "marginalise"] = "auto"
     min_error: float = 1e-3
     clip: float = 4.0
     coverage: float = 0.999
     extinction: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.magnitudes not in ("pogson", "asinh"):
-            raise ConfigError(f'`magnitudes` is {self.magnitudes!r}; expected "pogson" or "asinh"')
+        for name, allowed in CHOICES.items():
+            value = getattr(self, name)
+            if value not in allowed:
+                listed = " or ".join(f'"{choice}"' for choice in allowed)
+                raise ConfigError(f"`{name}` is {value!r}; expected {listed}")
+        if self.non_detections == "flux" and self.magnitudes == "pogson":
+            raise ConfigError(
+                '`non_detections` is "flux" but Pogson magnitudes know no flux of zero; set `magnitudes` to "asinh"'
+            )
+        if self.colours and self.errors in ("noise", "both"):
+            raise ConfigError(
+                f'`errors` is "{self.errors}" but those of adjacent colours are not independent; set `colours` to false'
+            )
         if not self.min_error > 0.0:
             raise ConfigError(f"`min_error` is {self.min_error}; expected a number above 0, in magnitudes")
         if not (self.clip == 0.0 or self.clip >= 2.0):
@@ -57,3 +88,20 @@ class FeatureConfig:
             raise ConfigError(f"`coverage` is {self.coverage}; expected a part of the training rows, 0.5 to 1")
         if self.reference_band and not self.colours:
             raise ConfigError(f"`reference_band` is {self.reference_band!r} but `colours` is false; set both or none")
+
+    @property
+    def has_error_inputs(self) -> bool:
+        """Whether the logarithms of the errors are inputs."""
+        return self.errors in ("inputs", "both")
+
+    @property
+    def has_input_noise(self) -> bool:
+        """Whether the errors are the noise of the inputs."""
+        return self.errors in ("noise", "both")
+
+    @property
+    def non_detection(self) -> str:
+        """What becomes of non-detections, "auto" settled."""
+        if self.non_detections == "auto":
+            return "flux" if self.magnitudes == "asinh" else "limit"
+        return self.non_detections

@@ -11,9 +11,9 @@ import numpy.typing as npt
 class Flag(IntFlag):
     """Bits of the column ``z_flags``; 0 means that nothing had to be repaired."""
 
-    MISSING_BAND_IMPUTED = 1
-    NOT_DETECTED_SUBSTITUTED = 2
-    FAILED_BAND_IMPUTED = 4
+    MISSING_BAND = 1
+    NOT_DETECTED = 2
+    FAILED_BAND = 4
     CLIPPED_INPUT = 8
     OUTSIDE_COVERAGE = 16
     NO_MEASUREMENT = 32
@@ -21,14 +21,15 @@ class Flag(IntFlag):
 
 #: What each bit means, in words; stored in the metadata of every predictions file.
 FLAG_MEANINGS: dict[Flag, str] = {
-    Flag.MISSING_BAND_IMPUTED: (
-        "a band was not observed (or E(B-V) was missing); filled with its mean given the other bands"
+    Flag.MISSING_BAND: (
+        "a band was not observed (or E(B-V) was missing, and its median taken); expected or filled given the "
+        "other bands"
     ),
-    Flag.NOT_DETECTED_SUBSTITUTED: (
-        "a band was observed but nothing was detected; the given limit or the faint limit of the training "
-        "rows stands in"
+    Flag.NOT_DETECTED: (
+        "a band was observed but nothing was detected; a flux of zero, the limit, or what is expected given the other "
+        "bands stands in"
     ),
-    Flag.FAILED_BAND_IMPUTED: "a measurement failed; filled with its mean given the other bands",
+    Flag.FAILED_BAND: "a measurement failed; expected or filled given the other bands",
     Flag.CLIPPED_INPUT: "an input lay outside the range of the training rows and was moved to its edge",
     Flag.OUTSIDE_COVERAGE: (
         "coverage is below 0.01, or the inputs lie farther from the centre of the training rows (Mahalanobis distance) "

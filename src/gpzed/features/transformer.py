@@ -14,7 +14,7 @@ import numpy.typing as npt
 from gpzed._types import BoolArray, FloatArray, IntArray
 from gpzed.catalog.photometry import Photometry, Status
 from gpzed.errors import CatalogError, ConfigError
-from gpzed.features.bands import BandValues, band_values, softening_of
+from gpzed.features.bands import POGSON, BandValues, asinh_magnitude, band_values, softening_of
 from gpzed.features.config import FeatureConfig
 from gpzed.features.flags import Flag
 from gpzed.features.gaussian import fill_missing, fit_gaussian
@@ -39,6 +39,8 @@ class FeatureTransformer:
         Bands in their order.
     has_errors : bool
         Whether the inputs hold the logarithms of the errors.
+    has_noise : bool
+        Whether the errors are the noise of the inputs; see `input_errors`.
     softening : tuple of float of length b
         Of asinh magnitudes, in units of the flux of magnitude 0.
     lower, upper : tuple of float of length k
@@ -48,6 +50,8 @@ class FeatureTransformer:
         Density of the columns, for missing bands.
     faint : tuple of float of length k
         Columns of a band in which nothing was detected.
+    faint_error : tuple of float of length b
+        Error of such a band, in magnitudes of the kind used.
     ebv : float
         Median E(B-V), for rows without one.
     center : tuple of float of length d
@@ -60,12 +64,14 @@ class FeatureTransformer:
     config: FeatureConfig
     bands: tuple[str, ...]
     has_errors: bool
+    has_noise: bool
     softening: Floats
     lower: Floats
     upper: Floats
     mean: Floats
     covariance: tuple[Floats, ...]
     faint: Floats
+    faint_error: Floats
     ebv: float
     center: Floats
     precision: tuple[Floats, ...]
@@ -97,6 +103,7 @@ class FeatureTransformer:
         Returns
         -------
         X : ndarray of float64 of shape (n, d)
+            NaN where there is no measurement, unless the configuration says "fill".
         flags : ndarray of uint32 of shape (n,)
             Bits of `Flag`.
         """
@@ -120,17 +127,40 @@ class FeatureTransformer:
         bands = band_values(photometry, self.config, self.softening, extinction)
         columns = _columns(bands, self.has_errors)
         flags = _status_flags(bands.status)
-        flags[no_ebv] |= np.uint32(Flag.MISSING_BAND_IMPUTED)
+        flags[no_ebv] |= np.uint32(Flag.MISSING_BAND)
         outside = (columns < self._lower) | (columns > self._upper)
         if outside.any():
             columns = np.clip(columns, self._lower, self._upper)  # NaN stays NaN
             flags[outside.any(axis=1)] |= np.uint32(Flag.CLIPPED_INPUT)
+        filled = columns
         if bands.status.any():
             _substitute_limits(columns, bands.status, photometry.limit, self, extinction)
-            columns = fill_missing(columns, self._mean, self._covariance)
-        X = _arranged(columns, self.config, self.bands)
+            filled = fill_missing(columns, self._mean, self._covariance)
+        X = _arranged(filled, self.config, self.bands)
         flags[self.distance(X) > self.max_distance] |= np.uint32(Flag.OUTSIDE_COVERAGE)
-        return X, flags
+        return X if self.config.missing == "fill" else _arranged(columns, self.config, self.bands), flags
+
+    def input_errors(self, photometry: Photometry, ebv: FloatArray | None = None) -> FloatArray | None:
+        """Return standard errors of the inputs that `transform` makes, (n, d), or None if they are not wanted.
+
+        Zero where the input is itself an error or was filled in.
+        """
+        if not self.has_noise:
+            return None
+        extinction, _ = _extinction(self.config, self.bands, ebv, len(photometry), self.ebv)
+        bands = band_values(photometry, self.config, self.softening, extinction)
+        b = len(self.bands)
+        errors = np.zeros((len(photometry), len(self.names)))
+        errors[:, :b] = np.where(bands.status == Status.MEASURED, bands.errors, 0.0)
+        unseen = (bands.status == Status.NOT_DETECTED) & (self.config.non_detection != "marginalise")
+        errors[:, :b] = np.where(unseen, np.array(self.faint_error), errors[:, :b])
+        return errors
+
+    def filled(self, X: FloatArray) -> FloatArray:
+        """Return inputs with the mean, given the others, in place of those that are missing."""
+        if self.config.colours:
+            return np.where(np.isnan(X), self._center, X)
+        return fill_missing(X, self._mean, self._covariance)
 
     def distance(self, X: FloatArray) -> FloatArray:
         """Return the Mahalanobis distance of inputs (n, d) from the centre of the training rows, shape (n,)."""
@@ -222,14 +252,16 @@ def fit_transformer(
     is_asinh = config.magnitudes == "asinh"
     softening = softening_of(photometry, extinction) if is_asinh else np.ones(len(photometry.bands))
     bands = band_values(photometry, config, softening, extinction)
-    columns = _columns(bands, has_errors and config.errors)
+    columns = _columns(bands, has_errors and config.has_error_inputs)
     _require_measurements(bands, photometry.bands)
     lower, upper = _ranges(columns, config.clip)
     columns = np.clip(columns, lower, upper)
-    faint = _faint_limits(columns, len(photometry.bands), softening if is_asinh else None)
+    faint = _faint_limits(columns, len(photometry.bands), softening if config.non_detection == "flux" else None)
+    faint_error = _faint_errors(bands, config)
     draft = FeatureTransformer(
-        config, photometry.bands, has_errors and config.errors, _floats(softening), _floats(lower), _floats(upper),
-        _floats(faint), ((0.0,),), _floats(faint), fill_ebv, (), (), np.inf,
+        config, photometry.bands, has_errors and config.has_error_inputs, config.has_input_noise, _floats(softening),
+        _floats(lower), _floats(upper), _floats(faint), ((0.0,),), _floats(faint), _floats(faint_error), fill_ebv,
+        (), (), np.inf,
     )  # fmt: skip
     _substitute_limits(columns, bands.status, photometry.limit, draft, extinction)
     mean, covariance = fit_gaussian(columns, np.nanmedian(columns, axis=0))
@@ -257,6 +289,8 @@ def _check(photometry: Photometry, config: FeatureConfig) -> bool:
     has_errors = bool(np.isfinite(photometry.errors).any())
     if config.magnitudes == "asinh" and not has_errors:
         raise ConfigError('`magnitudes` is "asinh" but the catalogue has no errors, which set its softening')
+    if config.has_input_noise and not has_errors:
+        raise ConfigError(f'`errors` is "{config.errors}" but the catalogue has no errors; set it to "none"')
     known = list(photometry.bands)
     strange = [band for band in config.extinction if band not in known]
     if strange:
@@ -306,9 +340,9 @@ def _status_flags(status: npt.NDArray[np.int8]) -> npt.NDArray[np.uint32]:
     if not status.any():
         return flags
     for meaning, flag in (
-        (Status.NOT_OBSERVED, Flag.MISSING_BAND_IMPUTED),
-        (Status.NOT_DETECTED, Flag.NOT_DETECTED_SUBSTITUTED),
-        (Status.FAILED, Flag.FAILED_BAND_IMPUTED),
+        (Status.NOT_OBSERVED, Flag.MISSING_BAND),
+        (Status.NOT_DETECTED, Flag.NOT_DETECTED),
+        (Status.FAILED, Flag.FAILED_BAND),
     ):
         flags[(status == meaning).any(axis=1)] |= np.uint32(flag)
     flags[(status != Status.MEASURED).all(axis=1)] |= np.uint32(Flag.NO_MEASUREMENT)
@@ -343,6 +377,23 @@ def _faint_limits(columns: FloatArray, b: int, softening: FloatArray | None) -> 
     return faint
 
 
+def _faint_errors(bands: BandValues, config: FeatureConfig) -> FloatArray:
+    """Return the error that goes with what stands in for a non-detection, band by band.
+
+    That of zero flux is the softening, a typical flux error: half of 2.5 / ln 10 in asinh magnitudes.
+    """
+    b = bands.values.shape[1]
+    if config.non_detection == "flux":
+        return np.full(b, 0.5 * POGSON)
+    errors = np.empty(b)
+    for j in range(b):
+        measured = np.isfinite(bands.values[:, j]) & np.isfinite(bands.errors[:, j])
+        values = bands.values[measured, j]
+        tail = values >= np.quantile(values, 1.0 - FAINT_PART) if len(values) else measured[:0]
+        errors[j] = np.median(bands.errors[measured, j][tail]) if len(values) else 0.0
+    return errors
+
+
 def _zero_flux(softening: float) -> float:
     """Return the asinh magnitude of zero flux."""
     return float(-2.5 * np.log10(softening))
@@ -357,7 +408,7 @@ def _substitute_limits(
 ) -> None:
     """Put limits in place of non-detections, in `columns` itself."""
     unseen = status == Status.NOT_DETECTED
-    if not unseen.any():
+    if fitted.config.non_detection == "marginalise" or not unseen.any():
         return
     b = len(fitted.bands)
     for j in np.flatnonzero(unseen.any(axis=0)):
@@ -365,9 +416,11 @@ def _substitute_limits(
         columns[rows, j] = fitted.faint[j]
         if columns.shape[1] > b:
             columns[rows, b + j] = fitted.faint[b + j]
-        if limit is not None and fitted.config.magnitudes == "pogson":
+        if limit is not None and fitted.config.non_detection == "limit":
             given = rows & np.isfinite(limit[:, j])
             value = limit[given, j] - (0.0 if extinction is None else extinction[given, j])
+            if fitted.config.magnitudes == "asinh":
+                value = asinh_magnitude(np.exp(-value / POGSON), fitted.softening[j])
             columns[given, j] = np.clip(value, fitted.lower[j], fitted.upper[j])
 
 

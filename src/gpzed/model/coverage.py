@@ -148,8 +148,8 @@ class Coverage:
 
 def learn_coverage(data: TrainingData, rng: np.random.Generator) -> Coverage | None:
     """Learn the density from a sample of training rows, wherever these are."""
-    _, y_mean, y_scale = data.moments()
-    return fit_coverage(data.sample(MAX_ROWS, rng)[0], y_mean, y_scale**2, rng)
+    _, y_mean, y_scale = data.summary(None)
+    return fit_coverage(data.sample(MAX_ROWS, rng).X, y_mean, y_scale**2, rng)
 
 
 def fit_coverage(X: FloatArray, y_mean: float, y_variance: float, rng: np.random.Generator) -> Coverage | None:

@@ -14,8 +14,21 @@ import numpy as np
 
 from gpzed._types import AnyArray
 from gpzed.core.engine import Engine, Rows, StreamEngine, ThreadEngine
-from gpzed.model.whitening import Moments, Whitening
+from gpzed.model.kinds import (
+    MIXTURE_ROWS,
+    Expanded,
+    InputModel,
+    KindTable,
+    NoiseClasses,
+    RawRows,
+    Summary,
+    fit_inputs,
+    fit_noise_classes,
+)
+from gpzed.model.whitening import Moments, Whitening, WhiteningMethod, fit_whitening
 
+MISSING = 1e6 * np.pi
+"""Stands for a missing input where rows are put into order."""
 MIN_VALIDATION = 10
 """Fewer rows than this cannot choose an iterate: all are trained on, and the evidence alone decides."""
 MAX_STREAM_SUBSET = 100_000
@@ -32,16 +45,30 @@ class Standardisation:
     ----------
     whitening : Whitening
     y_mean, y_scale : float
+    inputs : InputModel
+        For rows with missing or noisy inputs.
+    table : KindTable or None
+        Kinds of the training rows; None once training is over.
     """
 
     whitening: Whitening
     y_mean: float
     y_scale: float
+    inputs: InputModel
+    table: KindTable | None = None
 
-    def rows(self, rows: Rows) -> Rows:
-        """Standardise inputs and targets; weights pass."""
-        X, y, omega = rows
-        return self.whitening(X), (y - self.y_mean) / self.y_scale, omega
+    def rows(self, rows: RawRows) -> Rows:
+        """Standardise inputs and targets; weights pass, shared out where one row stands for several kinds."""
+        assert self.table is not None
+        return self.standardise(rows, self.table.expand(rows.X, rows.X_std))
+
+    def standardise(self, rows: RawRows, expanded: Expanded) -> Rows:
+        """Rows for the kernels from raw ones and their expanded inputs."""
+        y = (rows.y - self.y_mean) / self.y_scale
+        X, kind, row, _, share = expanded
+        return (
+            Rows(X, y, rows.omega) if row is None or share is None else Rows(X, y[row], rows.omega[row] * share, kind)
+        )
 
 
 class TrainingData(Protocol):
@@ -49,6 +76,8 @@ class TrainingData(Protocol):
 
     n: int
     d: int
+    has_errors: bool
+    """Whether inputs come with standard errors."""
 
     def identity(self) -> tuple[AnyArray, ...]:
         """Arrays that tell these data from others, for the checkpoint's fingerprint."""
@@ -58,11 +87,11 @@ class TrainingData(Protocol):
         """Rows of each stage of training, of those proposed: what can be held."""
         ...
 
-    def moments(self) -> tuple[Moments, float, float]:
-        """Moments of the inputs; weighted mean and standard deviation of the target."""
+    def summary(self, noise: NoiseClasses | None) -> tuple[Summary, float, float]:
+        """Moments of the inputs, by pattern and class of errors; weighted mean and standard deviation of the target."""
         ...
 
-    def sample(self, size: int, rng: np.random.Generator) -> Rows:
+    def sample(self, size: int, rng: np.random.Generator) -> RawRows:
         """About `size` training rows at random."""
         ...
 
@@ -79,26 +108,38 @@ class TrainingData(Protocol):
         ...
 
 
-def split_rows(rows: Rows, fraction: float, rng: np.random.Generator, shared: float = 0.0) -> tuple[Rows, Rows | None]:
+def fit_standardisation(
+    data: TrainingData, whitening: WhiteningMethod, density_components: int | None = None, noise_classes: int = 16
+) -> Standardisation:
+    """Learn the maps of inputs and target, and what there is to know of inputs that are missing or noisy."""
+    noise = sample = None
+    if data.has_errors:
+        sample = data.sample(MIXTURE_ROWS, np.random.default_rng(0))
+        noise = fit_noise_classes(sample, noise_classes)
+    summary, y_mean, y_scale = data.summary(noise)
+    if sample is None and (density_components not in (None, 1) or not summary.is_plain):
+        sample = data.sample(MIXTURE_ROWS, np.random.default_rng(0))
+    inputs, for_training, moments = fit_inputs(summary, noise, sample, density_components)
+    map_ = fit_whitening(moments, whitening)
+    return Standardisation(map_, y_mean, y_scale, inputs, KindTable(for_training, map_, summary.keys))
+
+
+def split_rows(
+    rows: RawRows, fraction: float, rng: np.random.Generator, shared: float = 0.0
+) -> tuple[RawRows, RawRows | None]:
     """Hold out a random `fraction` of rows for validation; none where that would leave too few to judge by.
 
     A part `shared` of those held out is the same in every split of the same rows, and comes first.
     """
-    n = len(rows[1])
+    n = len(rows.y)
     n_valid = round(fraction * n)
     order = rng.permutation(n)
     if n_valid < MIN_VALIDATION:
-        return take(rows, order), None
+        return rows.take(order), None
     if shared:
         common = np.random.default_rng(0).permutation(n)[: round(shared * n_valid)]
         order = np.concatenate([common, order[~np.isin(order, common)]])
-    return take(rows, order[n_valid:]), take(rows, order[:n_valid])
-
-
-def take(rows: Rows, index: np.ndarray | slice) -> Rows:
-    """Rows by number, mask or slice."""
-    X, y, omega = rows
-    return X[index], y[index], omega[index]
+    return rows.take(order[n_valid:]), rows.take(order[:n_valid])
 
 
 class ArrayData:
@@ -106,15 +147,16 @@ class ArrayData:
 
     Parameters
     ----------
-    train : (X, y, omega)
-    valid : (X, y, omega) or None
+    train : RawRows
+    valid : RawRows or None
     valid_is_part : bool
         Whether the rows held out may serve the final posterior of the weights.
     """
 
-    def __init__(self, train: Rows, valid: Rows | None, *, valid_is_part: bool = True) -> None:
+    def __init__(self, train: RawRows, valid: RawRows | None, *, valid_is_part: bool = True) -> None:
         self.train, self.valid, self.valid_is_part = train, valid, valid_is_part
-        self.n, self.d = train[0].shape
+        self.n, self.d = train.X.shape
+        self.has_errors = train.X_std is not None
 
     def stages(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
         """See `TrainingData`."""
@@ -122,24 +164,24 @@ class ArrayData:
 
     def identity(self) -> tuple[AnyArray, ...]:
         """See `TrainingData`."""
-        return (*self.train, *(self.valid or ()))
+        return arrays_of(self.train) + arrays_of(self.valid)
 
-    def moments(self) -> tuple[Moments, float, float]:
+    def summary(self, noise: NoiseClasses | None) -> tuple[Summary, float, float]:
         """See `TrainingData`."""
-        X, y, omega = self.train
-        return Moments.of(X, omega), *target_moments(Moments.of(y[:, None], omega))
+        target = target_moments(Moments.of(self.train.y[:, None], self.train.omega))
+        return Summary.of(self.train, noise, self.valid), *target
 
-    def sample(self, size: int, rng: np.random.Generator) -> Rows:
+    def sample(self, size: int, rng: np.random.Generator) -> RawRows:
         """See `TrainingData`."""
-        return take(self.train, rng.permutation(self.n)[:size])
+        return self.train.take(rng.permutation(self.n)[:size])
 
-    def over(self, rows: Rows, map_: Standardisation, width: int, n_threads: int | None, **options: Any) -> Engine:
+    def over(self, rows: RawRows, map_: Standardisation, width: int, n_threads: int | None, **options: Any) -> Engine:
         """Engine over rows of this process; a cluster puts another one in its place."""
         return ThreadEngine(*map_.rows(rows), width=width, n_threads=n_threads, **options)
 
     def engine(self, map_: Standardisation, width: int, n_threads: int | None, n_rows: int | None = None) -> Engine:
         """See `TrainingData`."""
-        return self.over(take(self.train, slice(n_rows)), map_, width, n_threads)
+        return self.over(self.train.take(slice(n_rows)), map_, width, n_threads)
 
     def validation(self, map_: Standardisation, width: int, n_threads: int | None) -> Engine | None:
         """See `TrainingData`."""
@@ -151,9 +193,13 @@ class ArrayData:
         """See `TrainingData`."""
         rows = self.train
         if self.valid is not None and self.valid_is_part:
-            X, y, omega = (np.concatenate(pair) for pair in zip(self.train, self.valid, strict=True))
-            rows = X, y, omega
+            rows = RawRows.join([self.train, self.valid])
         return self.over(rows, map_, width, n_threads, keep_bytes=0)
+
+
+def arrays_of(rows: RawRows | None) -> tuple[AnyArray, ...]:
+    """Arrays that rows consist of."""
+    return () if rows is None else tuple(array for array in rows if array is not None)
 
 
 class StreamData:
@@ -161,52 +207,56 @@ class StreamData:
 
     Parameters
     ----------
-    source : iterable of (X, y, omega)
+    source : iterable of RawRows
         The same chunks on every pass.
     fraction : float
         Part of the rows held out, until `MAX_STREAM_VALIDATION` are; ignored if `valid` is given.
-    valid : (X, y, omega) or None
+    valid : RawRows or None
     seed : int
         Decides which rows are held out, chunk by chunk.
     """
 
-    def __init__(self, source: Iterable[Rows], fraction: float, valid: Rows | None, seed: int) -> None:
+    def __init__(self, source: Iterable[RawRows], fraction: float, valid: RawRows | None, seed: int) -> None:
         self.source, self.seed, self.fraction = source, seed, fraction
         self.is_split = valid is None and fraction > 0.0
-        self.n, self.d, held, n_all = 0, 0, [], 0
-        total: Moments | None = None
-        target: Moments | None = None
-        n_total = sum(len(y) for _, y, _ in source)
+        n_total = sum(len(rows.y) for rows in source)
         if round(fraction * n_total) < MIN_VALIDATION:
             self.is_split = False
         self.fraction = min(fraction, MAX_STREAM_VALIDATION / max(n_total, 1))
-        for (X, y, omega), is_held in self._marked():
-            n_all += len(y)
+        self.n, self.d, held, self.has_errors = 0, 0, [], False
+        target: Moments | None = None
+        for rows, is_held in self._marked():
             if self.is_split:
-                held.append(take((X, y, omega), is_held))
-                X, y, omega = take((X, y, omega), ~is_held)
-            if not len(y):
+                held.append(rows.take(is_held))
+                rows = rows.take(~is_held)
+            if not len(rows.y):
                 continue
-            self.n, self.d = self.n + len(y), X.shape[1]
-            total = Moments.of(X, omega) if total is None else total + Moments.of(X, omega)
-            part = Moments.of(y[:, None], omega)
+            self.n, self.d, self.has_errors = self.n + len(rows.y), rows.X.shape[1], rows.X_std is not None
+            part = Moments.of(rows.y[:, None], rows.omega)
             target = part if target is None else target + part
-        if total is None or target is None:
+        if target is None:
             raise ValueError("`source` has no row with a positive weight; expected at least 2 rows to train on.")
-        self._moments, self._target = total, target
-        self.valid = valid
-        if self.is_split:
-            X, y, omega = (np.concatenate(parts) for parts in zip(*held, strict=True))
-            self.valid = (X, y, omega)
+        self._target = target
+        self.valid = RawRows.join(held) if self.is_split else valid
+        self._summary = self._summarise(None)
 
-    def _marked(self) -> Iterator[tuple[Rows, np.ndarray]]:
+    def _summarise(self, noise: NoiseClasses | None) -> Summary:
+        total: Summary | None = None
+        for rows in self._train_rows():
+            if len(rows.y):
+                part = Summary.of(rows, noise)
+                total = part if total is None else total + part
+        assert total is not None
+        return total if self.valid is None else total + Summary({}, Summary.of(self.valid, noise, self.valid).others)
+
+    def _marked(self) -> Iterator[tuple[RawRows, np.ndarray]]:
         for index, rows in enumerate(self.source):
             rng = np.random.default_rng([self.seed, index])
-            yield rows, rng.random(len(rows[1])) < self.fraction
+            yield rows, rng.random(len(rows.y)) < self.fraction
 
-    def _train_rows(self) -> Iterator[Rows]:
+    def _train_rows(self) -> Iterator[RawRows]:
         for rows, is_held in self._marked():
-            yield take(rows, ~is_held) if self.is_split else rows
+            yield rows.take(~is_held) if self.is_split else rows
 
     def stages(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
         """See `TrainingData`; subsets are held in memory, so only small ones."""
@@ -214,19 +264,18 @@ class StreamData:
 
     def identity(self) -> tuple[AnyArray, ...]:
         """See `TrainingData`."""
-        parts = (self._moments, self._target)
-        return tuple(array for part in parts for array in (part.mean, part.scatter)) + tuple(self.valid or ())
+        parts = (*(self._summary.moments[key] for key in sorted(self._summary.moments)), self._target)
+        return tuple(array for part in parts for array in (part.mean, part.scatter)) + arrays_of(self.valid)
 
-    def moments(self) -> tuple[Moments, float, float]:
+    def summary(self, noise: NoiseClasses | None) -> tuple[Summary, float, float]:
         """See `TrainingData`."""
-        return self._moments, *target_moments(self._target)
+        summary = self._summary if noise is None else self._summarise(noise)
+        return summary, *target_moments(self._target)
 
-    def sample(self, size: int, rng: np.random.Generator) -> Rows:
+    def sample(self, size: int, rng: np.random.Generator) -> RawRows:
         """See `TrainingData`."""
         share = min(1.0, size / self.n)
-        picked = [take(rows, rng.random(len(rows[1])) < share) for rows in self._train_rows()]
-        X, y, omega = (np.concatenate(parts) for parts in zip(*picked, strict=True))
-        return X, y, omega
+        return RawRows.join([rows.take(rng.random(len(rows.y)) < share) for rows in self._train_rows()])
 
     def engine(self, map_: Standardisation, width: int, n_threads: int | None, n_rows: int | None = None) -> Engine:
         """See `TrainingData`."""
@@ -266,20 +315,22 @@ def target_moments(moments: Moments) -> tuple[float, float]:
     return mean, scale
 
 
-def merge_duplicates(rows: Rows) -> Rows:
+def merge_duplicates(rows: RawRows) -> RawRows:
     """Merge identical rows into one with the sum of their weights, and put rows into an order of their own.
 
     The likelihood is the same, and the fit no longer depends on the order in which the rows came.
     """
-    X, y, omega = rows
+    y = rows.y
+    X = rows.X if rows.X_std is None else np.hstack([rows.X, rows.X_std])
+    X = np.where(np.isnan(X), MISSING, X) if np.isnan(X).any() else X
     coefficients = np.random.default_rng(0).standard_normal(X.shape[1] + 1)
     key = y * coefficients[0]
     for column, coefficient in zip(X.T, coefficients[1:], strict=True):
         key = key + column * coefficient
     order = np.lexsort((y, *X.T[::-1], key)) if len(y) < 2000 else np.argsort(key, kind="stable")
-    X, y, omega = X[order], y[order], omega[order]
+    X, y, rows = X[order], y[order], rows.take(order)
     is_new = np.ones(len(y), dtype=bool)
     is_new[1:] = np.any(X[1:] != X[:-1], axis=1) | (y[1:] != y[:-1])
     if is_new.all():
-        return X, y, omega
-    return X[is_new], y[is_new], np.add.reduceat(omega, np.flatnonzero(is_new))
+        return rows
+    return rows.take(is_new)._replace(omega=np.add.reduceat(rows.omega, np.flatnonzero(is_new)))

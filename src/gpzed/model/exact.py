@@ -16,12 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from gpzed._types import FloatArray
 from gpzed.core.spgp import START_NOISE, draw
 from gpzed.errors import ConvergenceWarning, DataWarning
-from gpzed.model.data import ArrayData, Standardisation
+from gpzed.model.data import ArrayData, fit_standardisation
 from gpzed.model.fitted import PredictsDistribution
 from gpzed.model.inputs import validate_table
+from gpzed.model.kinds import RawRows
 from gpzed.model.options import check_options
 from gpzed.model.spgp import LengthScale, check_sample_rows
-from gpzed.model.whitening import WhiteningMethod, fit_whitening
+from gpzed.model.whitening import WhiteningMethod
 from gpzed.prediction import Prediction
 
 PREDICT_ROWS = 2_000
@@ -116,9 +117,8 @@ class ExactGPRegressor(PredictsDistribution):
         X, y = validate_table(self, X, y, y_numeric=True, ensure_min_samples=2)
         rng = np.random.default_rng(self.random_state)
         X, y = self._subset(X, np.asarray(y, dtype=np.float64), rng)
-        rows = X, y, np.ones(len(y))
-        moments, y_mean, y_scale = ArrayData(rows, None).moments()
-        self.standardisation_ = Standardisation(fit_whitening(moments, self.whitening), y_mean, y_scale)
+        rows = RawRows(X, y, np.ones(len(y)))
+        self.standardisation_ = fit_standardisation(ArrayData(rows, None), self.whitening)
         self.process_ = GaussianProcessRegressor(
             self._kernel(),
             alpha=1e-10,

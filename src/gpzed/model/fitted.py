@@ -14,7 +14,8 @@ from gpzed.core.engine import Team
 from gpzed.core.predictive import sample_functions
 from gpzed.model import lazy
 from gpzed.model.coverage import Coverage
-from gpzed.model.inputs import is_lazy, validate_table
+from gpzed.model.inputs import check_input_errors, is_lazy, validate_table
+from gpzed.model.kinds import gather, in_order
 from gpzed.model.persistence import write_model
 from gpzed.model.recalibration import Recalibration
 from gpzed.model.training import Member, TrainingReport
@@ -59,6 +60,7 @@ class FittedModel(PredictsDistribution):
     coverage_: Coverage | None = None
     recalibration_: Recalibration | None = None
     n_threads: int | None
+    missing: str
     n_features_in_: int
     n_basis_: int
 
@@ -108,23 +110,87 @@ class FittedModel(PredictsDistribution):
         """Prior precisions eta of u: large where a basis function is irrelevant for the noise."""
         return np.asarray(np.exp(self.members_[0].parameters.log_eta))
 
+    @property
+    def _all_finite(self) -> bool | str:
+        """What scikit-learn's checks should demand of the inputs."""
+        return "allow-nan" if self.missing == "marginalise" else True
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that NaN is welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "marginalise"
+        return tags
+
+    @property
+    def n_components_(self) -> int:
+        """Gaussians of a prediction: one for each member and component of the density of the inputs, and the wings."""
+        has_wings = self.recalibration_ is not None and self.recalibration_.wing_weight > 0.0
+        return sum(member.n_components for member in self.members_) + has_wings
+
     def _check_inputs(self, X: Any) -> FloatArray:
         check_is_fitted(self, "members_")
-        return np.asarray(validate_table(self, X, reset=False, ensure_min_samples=0))
+        finite = self._all_finite
+        return np.asarray(validate_table(self, X, reset=False, ensure_min_samples=0, ensure_all_finite=finite))
 
-    def predict_distribution(self, X: Any) -> Prediction:
+    def _check_errors(self, X_std: Any, X: FloatArray) -> FloatArray | None:
+        has_errors = self.members_[0].standardisation.inputs.noise is not None
+        if has_errors and X_std is None:
+            raise ValueError(
+                "the model was trained with errors of the inputs; give `X_std` here, too (zeros where there is none)."
+            )
+        if X_std is not None and not has_errors:
+            raise ValueError(
+                "`X_std` is given but the model was trained without; expected none. Train with `X_std` (zeros "
+                "where there is no error) to predict for inputs with errors."
+            )
+        return check_input_errors(X_std, X)
+
+    def predict(
+        self, X: Any, return_std: bool = False, *, X_std: Any = None
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Predict the mean, and the standard deviation if asked for.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n_samples, n_features)
+            For a Dask array or data frame the result is lazy, too: Dask arrays, or series with the same index.
+        return_std : bool
+        X_std : array-like or table of shape (n_samples, n_features), or None
+            As in `predict_distribution`.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+        std : ndarray of shape (n_samples,)
+            Only if `return_std`; model, noise and input variance together.
+        """
+        if is_lazy(X):
+            if X_std is not None:
+                raise TypeError(
+                    "`X_std` is given for a Dask collection; expected rows in memory, a partition at a time."
+                )
+            return lazy.predict(self, X, return_std)  # type: ignore[no-any-return]
+        prediction = self.predict_distribution(X, X_std=X_std)
+        return (prediction.mean, prediction.std) if return_std else prediction.mean
+
+    def predict_distribution(self, X: Any, *, X_std: Any = None) -> Prediction:
         """Predict the full distribution.
 
         Parameters
         ----------
         X : array-like or table of shape (n_samples, n_features)
+            NaN for an input that was not observed: any pattern will do, whether training rows had it or not. A row
+            without any observation gets what the training rows are like on the whole.
+        X_std : array-like or table of shape (n_samples, n_features), or None
+            Standard errors of the inputs, if the model was trained with some.
 
         Returns
         -------
         Prediction
-            A Gaussian per object, or a mixture of as many as there are members, and one for the wings if
-            recalibration asks for it (docs/explanation/recalibration.md); with `coverage`, and a variance that
-            goes back to that of the training targets where coverage is low (docs/explanation/coverage.md).
+            A Gaussian per object, or a mixture: one for each member, and for each component of the density of the
+            inputs where some are missing or noisy; and one for the wings if recalibration asks for it
+            (docs/explanation/recalibration.md). With `coverage`, and a variance that goes back to that of the
+            training targets where coverage is low (docs/explanation/coverage.md).
         """
         if is_lazy(X):
             raise TypeError(
@@ -132,18 +198,22 @@ class FittedModel(PredictsDistribution):
                 "`predict`, or call this on one partition at a time."
             )
         X = self._check_inputs(X)
+        errors = self._check_errors(X_std, X)
         team = Team(self.n_threads)
-        prediction = self._recalibrated(X, team)
+        prediction = self._recalibrated(X, team, errors)
         return prediction if self.coverage_ is None else self.coverage_.apply(prediction, X, team)
 
-    def _recalibrated(self, X: FloatArray, team: Team) -> Prediction:
+    def _recalibrated(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> Prediction:
         """Predict without regard to coverage."""
-        prediction = self._predict_members(X, team)
+        prediction = self._predict_members(X, team, X_std)
         return prediction if self.recalibration_ is None else self.recalibration_(prediction, self._regions(X))
 
-    def _predict_members(self, X: FloatArray, team: Team) -> Prediction:
+    def _predict_members(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> Prediction:
         """Mix the predictions of all members, as they are."""
-        parts = [Prediction.gaussian(*member.predict(X, team)) for member in self.members_]
+        parts = []
+        for member in self.members_:
+            moments, expanded = member.predict(X, team, X_std)
+            parts.append(gather(Prediction.gaussian(*moments), expanded, len(X), member.n_components))
         return parts[0] if len(parts) == 1 else Prediction.mixture(parts)
 
     def _regions(self, X: FloatArray) -> FloatArray | None:
@@ -153,6 +223,8 @@ class FittedModel(PredictsDistribution):
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: int | np.random.Generator | None = 0) -> FloatArray:
         """Draw functions from the posterior (without observation noise) and give their values at X.
+
+        Where inputs are missing, the values are expectations over them.
 
         Parameters
         ----------
@@ -173,8 +245,10 @@ class FittedModel(PredictsDistribution):
             picked = np.flatnonzero(chosen == index)
             if picked.size:
                 map_ = member.standardisation
-                values = sample_functions(map_.whitening(X), member.state, member.posterior, picked.size, rng)
-                result[:, picked] = map_.y_mean + map_.y_scale * values
+                expanded, table = member.expand(X)
+                state = member.make_state(table.kinds)
+                values = sample_functions(expanded.X, state, member.posterior, picked.size, rng, expanded.kind)
+                result[:, picked] = map_.y_mean + map_.y_scale * in_order(values, expanded, len(X))
         return result
 
     def save(self, path: str | os.PathLike[str]) -> None:

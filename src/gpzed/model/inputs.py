@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from gpzed._types import FloatArray
-from gpzed.core.engine import Rows
+from gpzed.model.kinds import RawRows
 
 
 def is_lazy(data: Any) -> bool:
@@ -81,23 +81,54 @@ def check_weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
     return omega
 
 
-def drop_weightless(rows: Rows) -> Rows:
+def check_input_errors(X_std: Any, X: FloatArray, where: str = "") -> FloatArray | None:
+    """Check standard errors of the inputs: float64 of the shape of X, NaN where X has none.
+
+    Raises
+    ------
+    ValueError
+        If the shape is wrong, or an error of an input that was observed is negative or not finite.
+    """
+    if X_std is None:
+        return None
+    named = astropy_matrix(X_std)
+    errors = np.asarray(X_std if named is None else named[1], dtype=np.float64)
+    if errors.shape != X.shape:
+        raise ValueError(
+            f"{where}`X_std` has shape {errors.shape}; expected {X.shape}, one standard error for every value of X."
+        )
+    missing = np.isnan(X)
+    bad = ~missing & ~(np.isfinite(errors) & (errors >= 0.0))
+    if bad.any():
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(
+            f"{where}`X_std` has {int(bad.sum())} negative or non-finite values where X has one, the first in "
+            f"row {row}, column {column} ({errors[row, column]}); expected standard errors >= 0. Set X to NaN where "
+            "there is no measurement."
+        )
+    return np.where(missing, np.nan, errors) if missing.any() else errors
+
+
+def drop_weightless(rows: RawRows) -> RawRows:
     """Leave out rows of weight zero: they have no part in the likelihood."""
-    X, y, omega = rows
-    used = omega > 0.0
-    return rows if used.all() else (X[used], y[used], omega[used])
+    used = rows.omega > 0.0
+    return rows if used.all() else rows.take(used)
 
 
-def check_chunk(index: int, chunk: Any, d: int, names: list[str] | None = None) -> Rows:
+def check_chunk(index: int, chunk: Any, d: int, names: list[str] | None = None, missing: bool = False) -> RawRows:
     """Check chunk number `index` of a user's source, and complete it with weights.
 
     Raises
     ------
     ValueError
-        If its shape or the names of its columns are not those of the first chunk, or a value is not finite.
+        If its shape or the names of its columns are not those of the first chunk, or a value is not finite; NaN among
+        the inputs is fine if `missing`.
     """
-    if len(chunk) not in (2, 3):
-        raise ValueError(f"chunk {index} of `source` has {len(chunk)} parts; expected (X, y) or (X, y, sample_weight).")
+    if len(chunk) not in (2, 3, 4):
+        raise ValueError(
+            f"chunk {index} of `source` has {len(chunk)} parts; expected (X, y), (X, y, sample_weight) or (X, y, "
+            "sample_weight, X_std)."
+        )
     named = astropy_matrix(chunk[0])
     X = np.asarray(chunk[0] if named is None else named[1], dtype=np.float64)
     y = np.asarray(chunk[1], dtype=np.float64)
@@ -113,23 +144,31 @@ def check_chunk(index: int, chunk: Any, d: int, names: list[str] | None = None) 
             f"chunk {index} of `source` has X of shape {X.shape} and y of shape {y.shape}; expected (rows, {d}) and "
             "(rows,)."
         )
-    bad = ~(np.isfinite(X).all(axis=1) & np.isfinite(y))
+    bad = ~np.isfinite(y) | (np.isinf(X) if missing else ~np.isfinite(X)).any(axis=1)
     if bad.any():
         raise ValueError(
             f"chunk {index} of `source` has NaN or infinity in {int(bad.sum())} rows, the first in row "
             f"{int(np.flatnonzero(bad)[0])} of the chunk; expected finite values. Drop or repair those rows."
         )
     omega = check_weights(chunk[2] if len(chunk) > 2 else None, len(y))
-    return drop_weightless((X, y, omega))
+    errors = check_input_errors(chunk[3] if len(chunk) > 3 else None, X, f"chunk {index} of `source`: ")
+    return drop_weightless(RawRows(X, y, omega, errors))
 
 
 class CheckedChunks:
     """Chunks of a user's source, checked and completed with weights; those that are lazy are computed one by one."""
 
-    def __init__(self, source: Iterable[Any], d: int, names: list[str] | None = None) -> None:
-        self.source, self.d, self.names = source, d, names
+    def __init__(self, source: Iterable[Any], d: int, names: list[str] | None = None, *, missing: bool = False) -> None:
+        self.source, self.d, self.names, self.missing = source, d, names, missing
 
-    def __iter__(self) -> Iterator[Rows]:
+    def __iter__(self) -> Iterator[RawRows]:
+        has_errors: bool | None = None
         for index, chunk in enumerate(self.source):
             ready = chunk.compute() if is_lazy(chunk) else chunk
-            yield check_chunk(index, ready, self.d, self.names)
+            rows = check_chunk(index, ready, self.d, self.names, self.missing)
+            if has_errors is not None and has_errors != (rows.X_std is not None):
+                raise ValueError(
+                    f"chunk {index} of `source` differs from the first in having `X_std`; give it in all or none."
+                )
+            has_errors = rows.X_std is not None
+            yield rows

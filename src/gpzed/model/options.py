@@ -17,9 +17,10 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "weighting": ("likelihood", "precision"),
     "recalibrate": ("none", "global", "local"),
     "init": ("kmeans", "data", "random"),
+    "missing": ("marginalise", "error"),
     "length_scale": ("shared", "per_feature"),
 }
-COUNTS = ("n_members", "max_iter", "patience", "memory", "checkpoint_every")
+COUNTS = ("n_members", "max_iter", "patience", "memory", "checkpoint_every", "noise_classes")
 OPTIONAL_COUNTS = ("n_threads", "max_evaluations")
 ROWS_PER_NUMBER = 5.0
 """Training rows per free number of the basis functions (centre and shape) with n_basis="auto"; measured."""
@@ -54,9 +55,10 @@ def check_options(estimator: Any) -> None:
     for name in OPTIONAL_COUNTS:
         if options.get(name) is not None:
             _check_count(name, options[name])
-    n_basis = options.get("n_basis", "auto")
-    if not isinstance(n_basis, str) or n_basis != "auto":
-        _check_count("n_basis", n_basis, 'a whole number >= 1 or "auto"')
+    for name in ("n_basis", "density_components"):
+        value = options.get(name, "auto")
+        if not isinstance(value, str) or value != "auto":
+            _check_count(name, value, 'a whole number >= 1 or "auto"')
     _check_range(options, "validation_fraction", 0.0, 0.9)
     _check_range(options, "shape_prior", 0.0, 1e6)
     _check_range(options, "tol", 0.0, 1.0)

@@ -17,17 +17,18 @@ import numpy as np
 from gpzed._types import AnyArray, BoolArray, FloatArray
 from gpzed.cluster.connection import require_dask, wait_for_workers
 from gpzed.cluster.engine import DaskEngine, attempt, make_shard
-from gpzed.core.engine import Engine, Rows, ThreadEngine
+from gpzed.core.engine import Engine, ThreadEngine
 from gpzed.model.data import (
     MAX_STREAM_SUBSET,
     MAX_STREAM_VALIDATION,
     MIN_VALIDATION,
     ArrayData,
     Standardisation,
-    take,
+    arrays_of,
     target_moments,
 )
 from gpzed.model.inputs import check_chunk
+from gpzed.model.kinds import NoiseClasses, RawRows, Summary
 from gpzed.model.whitening import Moments
 
 KEEP_BYTES = 1_500_000_000
@@ -51,7 +52,7 @@ def lottery(seed: int, start: int, n: int) -> FloatArray:
     return np.asarray(z.astype(np.float64) * 2.0**-53)
 
 
-def build_engine(rows: Rows, map_: Standardisation, width: int, keep_bytes: int | None = None) -> ThreadEngine:
+def build_engine(rows: RawRows, map_: Standardisation, width: int, keep_bytes: int | None = None) -> ThreadEngine:
     """Engine over rows of a worker, with all its threads and as much memory as it can spare."""
     worker = require_dask().get_worker()
     limit = worker.memory_manager.memory_limit
@@ -70,23 +71,23 @@ class SpreadData(ArrayData):
         As in `ArrayData`.
     """
 
-    def __init__(self, client: Any, train: Rows, valid: Rows | None, *, valid_is_part: bool = True) -> None:
+    def __init__(self, client: Any, train: RawRows, valid: RawRows | None, *, valid_is_part: bool = True) -> None:
         super().__init__(train, valid, valid_is_part=valid_is_part)
         self.client = client
         self._n_shards = len(wait_for_workers(client))  # stays when workers come or go: so do the sums, to the last bit
 
-    def over(self, rows: Rows, map_: Standardisation, width: int, n_threads: int | None, **options: Any) -> Engine:
+    def over(self, rows: RawRows, map_: Standardisation, width: int, n_threads: int | None, **options: Any) -> Engine:
         """Engine over rows that are sent to the workers, one shard each; over few rows in this process."""
-        if len(rows[1]) < MIN_SPREAD_ROWS:
+        if len(rows.y) < MIN_SPREAD_ROWS:
             return super().over(rows, map_, width, n_threads, **options)
-        bounds = np.linspace(0, len(rows[1]), self._n_shards + 1).astype(int)
+        bounds = np.linspace(0, len(rows.y), self._n_shards + 1).astype(int)
         recipes = [
-            partial(self._send, index, take(rows, slice(start, stop)), map_, width, options.get("keep_bytes"))
+            partial(self._send, index, rows.take(slice(start, stop)), map_, width, options.get("keep_bytes"))
             for index, (start, stop) in enumerate(pairwise(bounds))
         ]
         return DaskEngine(self.client, recipes)
 
-    def _send(self, index: int, rows: Rows, map_: Standardisation, width: int, keep_bytes: int | None) -> Any:
+    def _send(self, index: int, rows: RawRows, map_: Standardisation, width: int, keep_bytes: int | None) -> Any:
         homes = wait_for_workers(self.client)
         home = homes[index % len(homes)]
         (sent,) = self.client.scatter([rows], workers=[home], hash=False)
@@ -129,51 +130,44 @@ class Choice:
 class Held:
     """Rows of some neighbouring partitions in the memory of a worker, each partition for itself."""
 
-    parts: tuple[Rows, ...]
+    parts: tuple[RawRows, ...]
 
     def __sizeof__(self) -> int:
         """Bytes of the rows, so that Dask sends work to them and not them to the work."""
         return sum(array.nbytes for part in self.parts for array in part if array is not None) + 10_000
 
-    def sizes(self) -> list[int]:
-        """Rows of each partition."""
-        return [len(part[1]) for part in self.parts]
-
-    def select(self, starts: Sequence[int], choice: Choice) -> list[Rows]:
+    def select(self, starts: Sequence[int], choice: Choice) -> list[RawRows]:
         """Rows that `choice` means, by partition; `starts` has the number of the first row of each."""
-        return [take(part, choice.mask(start, len(part[1]))) for start, part in zip(starts, self.parts, strict=True)]
+        return [part.take(choice.mask(start, len(part.y))) for start, part in zip(starts, self.parts, strict=True)]
 
 
-def hold(indices: Sequence[int], d: int, names: list[str] | None, *chunks: Any) -> Held:
+def hold(indices: Sequence[int], d: int, names: list[str] | None, missing: bool, *chunks: Any) -> Held:
     """Task: check partitions as they come from their source, and hold their rows."""
-    return Held(tuple(check_chunk(i, chunk, d, names) for i, chunk in zip(indices, chunks, strict=True)))
+    return Held(tuple(check_chunk(i, chunk, d, names, missing) for i, chunk in zip(indices, chunks, strict=True)))
 
 
-def join(parts: Sequence[Rows]) -> Rows:
-    """Put rows of several partitions together, in order."""
-    X, y, omega = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return X, y, omega
+def _sizes(held: Held) -> list[tuple[int, BoolArray, bool]]:
+    """Rows of each partition, inputs that some of them have, and whether these come with errors."""
+    return [(len(rows.y), np.asarray(np.isfinite(rows.X).any(axis=0)), rows.X_std is not None) for rows in held.parts]
 
 
-def _sizes(held: Held) -> list[int]:
-    return held.sizes()
+def _select(held: Held, starts: Sequence[int], choice: Choice) -> RawRows:
+    return RawRows.join(held.select(starts, choice))
 
 
-def _select(held: Held, starts: Sequence[int], choice: Choice) -> Rows:
-    return join(held.select(starts, choice))
-
-
-def _moments(held: Held, starts: Sequence[int], choice: Choice) -> list[tuple[Moments, Moments]]:
-    parts = [part for part in held.select(starts, choice) if len(part[1])]
-    return [(Moments.of(X, omega), Moments.of(y[:, None], omega)) for X, y, omega in parts]
+def _summaries(
+    held: Held, starts: Sequence[int], choice: Choice, noise: NoiseClasses | None
+) -> list[tuple[Summary, Moments]]:
+    parts = [part for part in held.select(starts, choice) if len(part.y)]
+    return [(Summary.of(part, noise), Moments.of(part.y[:, None], part.omega)) for part in parts]
 
 
 def _checksum(held: Held, starts: Sequence[int]) -> AnyArray:
     """Sum of the bits of all numbers times the odd number of their row, modulo 2^64: the same however rows are cut."""
     total: AnyArray = np.zeros(0, dtype=np.uint64)
-    for start, (X, y, omega) in zip(starts, held.parts, strict=True):
-        bits = np.ascontiguousarray(np.column_stack([X, y, omega])).view(np.uint64)
-        factor = np.arange(start, start + len(y), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    for start, rows in zip(starts, held.parts, strict=True):
+        bits = np.ascontiguousarray(np.column_stack(arrays_of(rows))).view(np.uint64)
+        factor = np.arange(start, start + len(rows.y), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
         part = np.sum(bits * factor[:, None], axis=0, dtype=np.uint64)
         total = np.asarray(part if not total.size else total + part)
     return total
@@ -185,10 +179,12 @@ def _build(
     return build_engine(_select(held, starts, choice), map_, width, keep_bytes)
 
 
-def _load(client: Any, home: str, indices: list[int], d: int, names: list[str] | None, sources: Sequence[Any]) -> Any:
+def _load(
+    client: Any, home: str, indices: list[int], d: int, names: list[str] | None, missing: bool, sources: Sequence[Any]
+) -> Any:
     where = {"workers": [home], "allow_other_workers": True}
     chunks = client.compute(list(sources), **where)
-    return client.submit(hold, indices, d, names, *chunks, pure=False, **where)
+    return client.submit(hold, indices, d, names, missing, *chunks, pure=False, **where)
 
 
 class Partitions:
@@ -198,29 +194,43 @@ class Partitions:
     ----------
     client : distributed.Client
     sources : sequence of dask.delayed.Delayed
-        Each gives (X, y) or (X, y, sample_weight).
+        Each gives (X, y), (X, y, sample_weight) or (X, y, sample_weight, X_std).
     d : int
         Number of features.
     names : list of str or None
         Their names.
+    missing : bool
+        Whether NaN may stand for an input that was not observed.
 
     Attributes
     ----------
     n : int
         Rows with a positive weight.
+    observed : ndarray of bool of shape (d,)
+        Inputs that some row has.
+    has_errors : bool
+        Whether inputs come with standard errors.
     """
 
-    def __init__(self, client: Any, sources: Sequence[Any], d: int, names: list[str] | None) -> None:
+    def __init__(
+        self, client: Any, sources: Sequence[Any], d: int, names: list[str] | None, *, missing: bool = False
+    ) -> None:
         self.client, self.d = client, d
         homes = wait_for_workers(client)
         n_groups = min(len(homes), len(sources))
         bounds = np.linspace(0, len(sources), n_groups + 1).astype(int)
         self._recipes: list[Callable[[], Any]] = [
-            partial(_load, client, home, list(range(start, stop)), d, names, sources[start:stop])
+            partial(_load, client, home, list(range(start, stop)), d, names, missing, sources[start:stop])
             for home, (start, stop) in zip(homes, pairwise(bounds), strict=False)
         ]
         self._groups = [recipe() for recipe in self._recipes]
-        sizes = self.ask(_sizes, with_starts=False)
+        described = self.ask(_sizes, with_starts=False)
+        self.observed = np.any([seen for group in described for _, seen, _ in group], axis=0)
+        kinds = {has_errors for group in described for n, _, has_errors in group if n}
+        if len(kinds) > 1:
+            raise ValueError("some chunks of `source` have `X_std` and others have not; give it in all or none.")
+        self.has_errors = True in kinds
+        sizes = [[n for n, _, _ in group] for group in described]
         edges = iter(np.concatenate([[0], np.cumsum([size for group in sizes for size in group])]).tolist())
         self._starts = [[next(edges) for _ in group] for group in sizes]
         self.n = next(edges)
@@ -265,24 +275,30 @@ class PartitionedData:
     partitions : Partitions
     fraction : float
         Part of the rows held out, until `MAX_STREAM_VALIDATION` are; ignored if `valid` is given.
-    valid : (X, y, omega) or None
+    valid : RawRows or None
     seed : int
         Decides which rows are held out.
     """
 
-    def __init__(self, partitions: Partitions, fraction: float, valid: Rows | None, seed: int) -> None:
+    def __init__(self, partitions: Partitions, fraction: float, valid: RawRows | None, seed: int) -> None:
         self.partitions, self.seed, self.valid = partitions, seed, valid
         self.d, n = partitions.d, partitions.n
         self.is_split = valid is None and round(fraction * n) >= MIN_VALIDATION
         share = min(fraction, MAX_STREAM_VALIDATION / n) if self.is_split else 0.0
         self._all, self._train = Choice(seed, share), Choice(seed, share, held=False)
         if self.is_split:
-            self.valid = join(partitions.ask(_select, Choice(seed, share, held=True)))
-        parts = [pair for group in partitions.ask(_moments, self._train) for pair in group]
-        self._moments, self._target = parts[0]
-        for inputs, target in parts[1:]:
-            self._moments, self._target = self._moments + inputs, self._target + target
-        self.n = n - (len(self.valid[1]) if self.is_split and self.valid is not None else 0)
+            self.valid = RawRows.join(partitions.ask(_select, Choice(seed, share, held=True)))
+        self.has_errors = partitions.has_errors
+        self._summary, self._target = self._summarise(None)
+        self.n = n - (len(self.valid.y) if self.is_split and self.valid is not None else 0)
+
+    def _summarise(self, noise: NoiseClasses | None) -> tuple[Summary, Moments]:
+        parts = [pair for group in self.partitions.ask(_summaries, self._train, noise) for pair in group]
+        total, target = parts[0]
+        for summary, moments in parts[1:]:
+            total, target = total + summary, target + moments
+        others = Summary({}) if self.valid is None else Summary({}, Summary.of(self.valid, noise, self.valid).others)
+        return total + others, target
 
     def stages(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
         """See `TrainingData`."""
@@ -291,19 +307,20 @@ class PartitionedData:
     def identity(self) -> tuple[AnyArray, ...]:
         """See `TrainingData`; does not depend on how the rows are cut into partitions."""
         parts = [part for part in self.partitions.ask(_checksum) if part.size]
-        return (np.sum(parts, axis=0, dtype=np.uint64), *(self.valid or ()))
+        return (np.asarray(np.sum(parts, axis=0, dtype=np.uint64)), *arrays_of(self.valid))
 
-    def moments(self) -> tuple[Moments, float, float]:
+    def summary(self, noise: NoiseClasses | None) -> tuple[Summary, float, float]:
         """See `TrainingData`."""
-        return self._moments, *target_moments(self._target)
+        summary = self._summary if noise is None else self._summarise(noise)[0]
+        return summary, *target_moments(self._target)
 
-    def sample(self, size: int, rng: np.random.Generator) -> Rows:
+    def sample(self, size: int, rng: np.random.Generator) -> RawRows:
         """See `TrainingData`."""
         return self._draw(size, int(rng.integers(2**31)))
 
-    def _draw(self, size: int, seed: int) -> Rows:
+    def _draw(self, size: int, seed: int) -> RawRows:
         choice = Choice(self.seed, self._train.fraction, False, (seed, min(1.0, size / self.n)))
-        return join(self.partitions.ask(_select, choice))
+        return RawRows.join(self.partitions.ask(_select, choice))
 
     def engine(self, map_: Standardisation, width: int, n_threads: int | None, n_rows: int | None = None) -> Engine:
         """See `TrainingData`; a small subset is fetched into this process."""

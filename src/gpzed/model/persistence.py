@@ -10,6 +10,7 @@ import numpy as np
 
 from gpzed._types import AnyArray
 from gpzed.core.covariance import get_structure
+from gpzed.core.density import Density
 from gpzed.core.linalg import Factor
 from gpzed.core.optimize import Iteration
 from gpzed.core.parameters import Layout, Parameters
@@ -18,6 +19,7 @@ from gpzed.errors import ModelFormatError
 from gpzed.model.container import pack, read_bytes, unpack, write_atomically
 from gpzed.model.coverage import Coverage
 from gpzed.model.data import Standardisation
+from gpzed.model.kinds import InputModel, NoiseClasses
 from gpzed.model.recalibration import Recalibration
 from gpzed.model.training import Member, TrainingReport
 from gpzed.model.whitening import Whitening
@@ -57,6 +59,11 @@ def member_to_parts(member: Member) -> tuple[dict[str, Any], dict[str, AnyArray]
         "whitening_mean": map_.whitening.mean,
         "whitening_matrix": map_.whitening.matrix,
     }
+    density, noise = map_.inputs.density, map_.inputs.noise
+    arrays |= {"density_weights": density.weights, "density_means": density.means}
+    arrays["density_covariances"] = density.covariances
+    if noise is not None:
+        arrays |= {"noise_centres": noise.centres, "noise_variances": noise.variances, "noise_floor": noise.floor}
     if member.report is not None:
         report = asdict(member.report)
         history = report.pop("history")
@@ -92,10 +99,28 @@ def member_from_parts(header: dict[str, Any], arrays: dict[str, AnyArray]) -> Me
         layout,
         parameters,
         posterior,
-        Standardisation(whitening, header["y_mean"], header["y_scale"]),
+        Standardisation(whitening, header["y_mean"], header["y_scale"], _inputs_from_parts(arrays, layout.d)),
         header["noise_correction"],
         report,
     )
+
+
+def _inputs_from_parts(arrays: dict[str, AnyArray], d: int) -> InputModel:
+    if "density_weights" not in arrays:  # version 1: what the whitening knows
+        matrix = arrays["whitening_matrix"]
+        covariance = np.linalg.pinv(matrix @ matrix.T)
+        return InputModel(Density(np.ones(1), arrays["whitening_mean"][None], covariance[None]), None)
+    weights, means, covariances = (arrays[f"density_{name}"] for name in ("weights", "means", "covariances"))
+    g = len(weights)
+    if weights.shape != (g,) or means.shape != (g, d) or covariances.shape != (g, d, d):
+        raise ValueError(f"density of the inputs has shapes {weights.shape}, {means.shape}, {covariances.shape}")
+    noise = None
+    if "noise_centres" in arrays:
+        noise = NoiseClasses(*(arrays[f"noise_{name}"] for name in ("centres", "variances", "floor")))
+        c = len(noise.centres)
+        if noise.centres.shape != (c, d) or noise.variances.shape != (c, d) or noise.floor.shape != (d,):
+            raise ValueError(f"classes of errors have shapes {noise.centres.shape}, {noise.variances.shape}")
+    return InputModel(Density(weights, means, covariances), noise)
 
 
 def _check_shapes(layout: Layout, arrays: dict[str, AnyArray]) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from gpzed.cluster import check_engine, connect
 from gpzed.core.covariance import get_structure
-from gpzed.core.engine import Rows, Team, available_threads, single_threaded_blas
+from gpzed.core.engine import Team, available_threads, single_threaded_blas
 from gpzed.core.initialize import InitMethod
 from gpzed.core.optimize import Budget
 from gpzed.core.parameters import MeanFunction
@@ -24,16 +24,25 @@ from gpzed.model import lazy
 from gpzed.model.checkpoint import fingerprint, load_checkpoint, save_checkpoint
 from gpzed.model.committee import HaltedError, run_in_parallel
 from gpzed.model.coverage import learn_coverage
-from gpzed.model.data import ArrayData, StreamData, TrainingData, merge_duplicates, split_rows, take
+from gpzed.model.data import ArrayData, StreamData, TrainingData, merge_duplicates, split_rows
 from gpzed.model.fitted import FittedModel
-from gpzed.model.inputs import CheckedChunks, check_weights, drop_weightless, is_lazy, validate_table
+from gpzed.model.inputs import (
+    CheckedChunks,
+    check_input_errors,
+    check_weights,
+    drop_weightless,
+    is_lazy,
+    validate_table,
+)
+from gpzed.model.kinds import RawRows
 from gpzed.model.options import check_options, choose_n_basis
 from gpzed.model.partitioned import PartitionedData, Partitions, SpreadData
 from gpzed.model.recalibration import MIN_ROWS, Recalibration, RecalibrationMethod, fit_recalibration
 from gpzed.model.training import Member, Session, TrainingOptions, train_member
 from gpzed.model.whitening import WhiteningMethod
 
-Validation = tuple[npt.ArrayLike, npt.ArrayLike] | tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
+Validation = tuple[Any, ...]
+"""(X, y), (X, y, sample_weight) or (X, y, sample_weight, X_std)."""
 
 SHARED_PART = 0.5
 """Part of the rows held out that all members of a committee have in common, where these serve recalibration."""
@@ -94,6 +103,15 @@ class GPzRegressor(FittedModel):
         Whether rows held out correct the widths and wings of the predictive distributions: by the same amount for all
         objects, by amounts that depend on the region of the inputs, or not at all (the paper's model). It takes 200
         rows held out, and a gain in cross-validation. Half of the rows held out are then the same for all members.
+    missing : {"marginalise", "error"}
+        What NaN among the inputs means: an input that was not observed, over which the model takes the expectation
+        given the others, with the density of the inputs that it learns in training; or a mistake.
+    density_components : int or "auto"
+        Gaussians that make up the density of the inputs, used for rows with missing or noisy inputs. "auto" chooses 1
+        to 3 by held-out likelihood if training rows are such, and takes one otherwise.
+    noise_classes : int
+        Classes into which the errors of inputs (`X_std`) are sorted; rows of one class share their mean error
+        variances.
     n_members : int
         Size of the committee: models from different starts and different held-out rows, whose predictions form a
         mixture of Gaussians with equal weights.
@@ -184,6 +202,9 @@ class GPzRegressor(FittedModel):
         calibrate_noise: bool = True,
         coverage: bool = True,
         recalibrate: RecalibrationMethod = "global",
+        missing: Literal["marginalise", "error"] = "marginalise",
+        density_components: int | Literal["auto"] = "auto",
+        noise_classes: int = 16,
         n_members: int = 1,
         max_iter: int = 500,
         max_time: float | None = None,
@@ -213,6 +234,9 @@ class GPzRegressor(FittedModel):
         self.calibrate_noise = calibrate_noise
         self.coverage = coverage
         self.recalibrate = recalibrate
+        self.missing = missing
+        self.density_components = density_components
+        self.noise_classes = noise_classes
         self.n_members = n_members
         self.max_iter = max_iter
         self.max_time = max_time
@@ -237,6 +261,7 @@ class GPzRegressor(FittedModel):
         y: npt.ArrayLike,
         sample_weight: npt.ArrayLike | None = None,
         *,
+        X_std: Any = None,
         validation_data: Validation | None = None,
     ) -> Self:
         """Train on rows in memory, or on those of Dask collections.
@@ -244,14 +269,18 @@ class GPzRegressor(FittedModel):
         Parameters
         ----------
         X : array-like or table of shape (n_samples, n_features)
-            NumPy array, pandas or polars data frame, or astropy table. A Dask array or data frame is loaded by the
-            workers of `engine`, or read partition by partition on every pass if there is none; then `y` and
-            `sample_weight` are Dask collections with the same partitions.
+            NumPy array, pandas or polars data frame, or astropy table. NaN stands for an input that was not observed;
+            see `missing`. A Dask array or data frame is loaded by the workers of `engine`, or read partition by
+            partition on every pass if there is none; then `y` and `sample_weight` are Dask collections with the same
+            partitions.
         y : array-like of shape (n_samples,)
             Targets (redshifts).
         sample_weight : array-like of shape (n_samples,) or None
             Weights, >= 0; see `weighting`.
-        validation_data : (X, y) or (X, y, sample_weight), or None
+        X_std : array-like or table of shape (n_samples, n_features), or None
+            Standard errors of the inputs, independent of each other, as input noise: the model is then one of the true
+            inputs, and predicts for others with errors of their own. Values beside a NaN of X are not looked at.
+        validation_data : (X, y), (X, y, sample_weight) or (X, y, sample_weight, X_std), or None
             Rows to choose the iterate by, instead of a part of the training rows.
 
         Returns
@@ -261,20 +290,30 @@ class GPzRegressor(FittedModel):
         """
         self._check_options()
         if is_lazy(X):
+            if X_std is not None:
+                raise TypeError(
+                    "`X_std` is given with a Dask collection; expected delayed chunks with it: `fit_stream`."
+                )
             validate_table(self, lazy.template(X))
             return self._fit_parts(lazy.partitions(X, y, sample_weight), validation_data)
-        checked: Any = validate_table(self, X, y, y_numeric=True, ensure_min_samples=2)
+        checked: Any = validate_table(
+            self, X, y, y_numeric=True, ensure_min_samples=2, ensure_all_finite=self._all_finite
+        )
         X, y = checked
-        rows = drop_weightless((X, np.asarray(y, dtype=np.float64), check_weights(sample_weight, len(X))))
-        if len(rows[1]) == 0:
+        errors = check_input_errors(X_std, X)
+        rows = drop_weightless(
+            RawRows(X, np.asarray(y, dtype=np.float64), check_weights(sample_weight, len(X)), errors)
+        )
+        if len(rows.y) == 0:
             raise ValueError("`sample_weight` is zero for all rows; expected at least two rows with a positive weight.")
-        if len(rows[1]) < 2:
+        if len(rows.y) < 2:
             raise ValueError(
-                f"only {len(rows[1])} sample has a positive `sample_weight`; expected at least 2 to train on."
+                f"only {len(rows.y)} sample has a positive `sample_weight`; expected at least 2 to train on."
             )
+        self._require_observations(np.asarray(np.isfinite(rows.X).any(axis=0)))
         if self.weighting == "likelihood":
             rows = merge_duplicates(rows)
-        valid = None if validation_data is None else self._check_validation(validation_data)
+        valid = None if validation_data is None else self._check_validation(validation_data, errors is not None)
 
         with self._cluster() as client:
 
@@ -286,18 +325,18 @@ class GPzRegressor(FittedModel):
                     return ArrayData(*parts, valid_is_part=valid is None)
                 return SpreadData(client, *parts, valid_is_part=valid is None)
 
-            return self._fit(member_data, len(rows[1]))
+            return self._fit(member_data, len(rows.y))
 
     def fit_stream(self, source: Iterable[Any], *, validation_data: Validation | None = None) -> Self:
         """Train on rows that are read anew on every pass, in constant memory.
 
         Parameters
         ----------
-        source : iterable of (X, y) or (X, y, sample_weight)
+        source : iterable of (X, y), (X, y, sample_weight) or (X, y, sample_weight, X_std)
             Chunks of rows; must give the same chunks each time it is iterated over (a list, or an object whose
             ``__iter__`` opens the file again; not a generator). With `engine`, a list of `dask.delayed` chunks, which
             the workers load once and keep in memory.
-        validation_data : (X, y) or (X, y, sample_weight), or None
+        validation_data : (X, y), (X, y, sample_weight) or (X, y, sample_weight, X_std), or None
             As in `fit`; by default a random part of every chunk.
 
         Returns
@@ -321,19 +360,25 @@ class GPzRegressor(FittedModel):
                 f"`engine` is {self.engine!r} but the chunks of `source` are in this process; expected a list of "
                 "dask.delayed chunks, which workers can load. Use `fit` for rows in memory, or leave out `engine`."
             )
-        validate_table(self, first[0], ensure_min_samples=1)
+        validate_table(self, first[0], ensure_min_samples=1, ensure_all_finite=self._all_finite)
         return self._fit_chunks(source, validation_data)
 
     def _fit_chunks(self, source: Iterable[Any], validation_data: Validation | None) -> Self:
         """Train on chunks that are read or computed anew on every pass."""
-        chunks = CheckedChunks(source, self.n_features_in_, self._feature_names())
-        valid = None if validation_data is None else self._check_validation(validation_data)
+        is_gap = self.missing == "marginalise"
+        chunks = CheckedChunks(source, self.n_features_in_, self._feature_names(), missing=is_gap)
+        n, observed, has_errors = 0, np.zeros(self.n_features_in_, dtype=bool), False
+        for rows in chunks:
+            n += len(rows.y)
+            observed |= np.isfinite(rows.X).any(axis=0)
+            has_errors = rows.X_std is not None
+        self._check_rows(n)
+        self._require_observations(observed)
+        valid = None if validation_data is None else self._check_validation(validation_data, has_errors)
 
         def member_data(rng: np.random.Generator) -> TrainingData:
             return StreamData(chunks, self.validation_fraction, valid, self._split_seed(rng))
 
-        n = sum(len(y) for _, y, _ in chunks)
-        self._check_rows(n)
         return self._fit(member_data, n)
 
     def _fit_parts(self, sources: list[Any], validation_data: Validation | None, *, has_template: bool = True) -> Self:
@@ -343,9 +388,11 @@ class GPzRegressor(FittedModel):
                 validate_table(self, lazy.head(sources[0], client), ensure_min_samples=0)
             if client is None:
                 return self._fit_chunks(sources, validation_data)
-            valid = None if validation_data is None else self._check_validation(validation_data)
-            loaded = Partitions(client, sources, self.n_features_in_, self._feature_names())
+            is_gap = self.missing == "marginalise"
+            loaded = Partitions(client, sources, self.n_features_in_, self._feature_names(), missing=is_gap)
+            valid = None if validation_data is None else self._check_validation(validation_data, loaded.has_errors)
             self._check_rows(loaded.n)
+            self._require_observations(loaded.observed)
 
             def member_data(rng: np.random.Generator) -> TrainingData:
                 return PartitionedData(loaded, self.validation_fraction, valid, self._split_seed(rng))
@@ -368,18 +415,33 @@ class GPzRegressor(FittedModel):
         """Client of the cluster to train on, or None."""
         return nullcontext() if self.engine is None else connect(self.engine)
 
-    def _check_validation(self, validation_data: Any) -> Rows:
-        if len(validation_data) not in (2, 3):
-            raise ValueError(f"`validation_data` has {len(validation_data)} parts; expected (X, y) or (X, y, weight).")
+    def _require_observations(self, observed: npt.NDArray[np.bool_]) -> None:
+        if not observed.all():
+            columns = np.flatnonzero(~observed).tolist()
+            raise ValueError(
+                f"X has only NaN in feature{'s' if len(columns) > 1 else ''} {columns} (counted from 0); expected "
+                "at least one value to learn from. Drop them."
+            )
+
+    def _check_validation(self, validation_data: Any, has_errors: bool) -> RawRows:
+        if len(validation_data) not in (2, 3, 4):
+            raise ValueError(
+                f"`validation_data` has {len(validation_data)} parts; expected (X, y), (X, y, weight) or "
+                "(X, y, weight, X_std)."
+            )
         X, y = validate_table(
             self,
             validation_data[0],
             validation_data[1],
             y_numeric=True,
             reset=False,
+            ensure_all_finite=self._all_finite,
         )
-        omega = check_weights(validation_data[2] if len(validation_data) == 3 else None, len(y))
-        return drop_weightless((X, np.asarray(y, dtype=np.float64), omega))
+        omega = check_weights(validation_data[2] if len(validation_data) > 2 else None, len(y))
+        errors = check_input_errors(validation_data[3] if len(validation_data) > 3 else None, X, "`validation_data`: ")
+        if has_errors != (errors is not None):
+            raise ValueError("`X_std` is given for training or validation rows only; give it for both or none.")
+        return drop_weightless(RawRows(X, np.asarray(y, dtype=np.float64), omega, errors))
 
     def _shared_part(self) -> float:
         """Part of the rows held out that all members have in common, for recalibration."""
@@ -395,13 +457,13 @@ class GPzRegressor(FittedModel):
         if self.recalibrate == "none" or rows is None:
             return None
         if isinstance(data, ArrayData) and data.valid_is_part and self._shared_part():
-            rows = take(rows, slice(round(SHARED_PART * len(rows[1]))))
-        X, y, omega = rows
+            rows = rows.take(slice(round(SHARED_PART * len(rows.y))))
+        X, y, omega, X_std = rows
         if len(y) < MIN_ROWS:
             return None
         is_local = self.recalibrate == "local" and self.coverage_ is not None
         shares = self.coverage_.shares(X) if is_local and self.coverage_ is not None else None
-        return fit_recalibration(self._predict_members(X, Team(self.n_threads)), y, omega, shares, rng)
+        return fit_recalibration(self._predict_members(X, Team(self.n_threads), X_std), y, omega, shares, rng)
 
     def _training_options(self, n: int, d: int) -> TrainingOptions:
         n_basis = self.n_basis
@@ -426,6 +488,8 @@ class GPzRegressor(FittedModel):
             coarse_to_fine=self.coarse_to_fine,
             calibrate_noise=self.calibrate_noise,
             memory=self.memory,
+            density_components=None if self.density_components == "auto" else self.density_components,
+            noise_classes=self.noise_classes,
             budget=Budget(
                 max_iter=self.max_iter,
                 max_evaluations=self.max_evaluations,

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpzed._types import FloatArray
 from gpzed.core.covariance import get_structure
-from gpzed.core.engine import Engine, Rows, Team
+from gpzed.core.engine import Engine, Team
 from gpzed.core.initialize import MAX_ROWS, InitMethod
 from gpzed.core.optimize import Budget, OptimizeReport, Progress, minimize
 from gpzed.core.posterior import Posterior
@@ -31,13 +31,14 @@ from gpzed.core.spgp import (
     start_parameters,
 )
 from gpzed.errors import ConvergenceWarning
-from gpzed.model.data import ArrayData, Standardisation, TrainingData, split_rows
+from gpzed.model.data import ArrayData, Standardisation, TrainingData, fit_standardisation, split_rows
 from gpzed.model.fitted import PredictsDistribution
 from gpzed.model.inputs import validate_table
+from gpzed.model.kinds import RawRows
 from gpzed.model.options import check_options, choose_n_basis
 from gpzed.model.regressor import StepInfo
 from gpzed.model.training import TrainingReport
-from gpzed.model.whitening import WhiteningMethod, fit_whitening
+from gpzed.model.whitening import WhiteningMethod
 from gpzed.prediction import Prediction
 
 MAX_SAMPLE_ROWS = 10_000
@@ -58,9 +59,9 @@ class SPGPModel:
     def predict(self, X: FloatArray, team: Team) -> Predictive:
         """Moments of the predictive distribution for raw inputs, in the units of the target."""
         map_ = self.standardisation
-        mean, nu, noise = predict(map_.whitening(X), self.state, self.posterior, team)
+        mean, nu, noise, none = predict(map_.whitening(X), self.state, self.posterior, team)
         scale = map_.y_scale
-        return Predictive(map_.y_mean + scale * mean, scale**2 * nu, scale**2 * noise)
+        return Predictive(map_.y_mean + scale * mean, scale**2 * nu, scale**2 * noise, none)
 
 
 class _Objective:
@@ -115,18 +116,17 @@ def train_spgp(
     on_step : callable or None
         Called after every step; returning True ends training with the best model so far.
     """
-    moments, y_mean, y_scale = data.moments()
-    map_ = Standardisation(fit_whitening(moments, options.whitening), y_mean, y_scale)
+    map_ = fit_standardisation(data, options.whitening)
     layout = SPGPLayout(options.n_basis, data.d, options.per_feature)
     valid = data.validation(map_, layout.m, n_threads)
-    X, _, _ = map_.rows(data.sample(MAX_ROWS, rng))
+    X, *_ = map_.rows(data.sample(MAX_ROWS, rng))
     start = layout.pack(start_parameters(X, layout, rng, options.init))
     objective = _Objective(data.engine(map_, layout.m, n_threads), layout)
 
     def validate(theta: FloatArray) -> float:
         assert valid is not None
         total, count = valid.sum(score, *objective.posterior(theta))
-        return float(total / count) - float(np.log(y_scale))
+        return float(total / count) - float(np.log(map_.y_scale))
 
     result = minimize(
         objective,
@@ -309,7 +309,7 @@ class SPGPRegressor(PredictsDistribution):
         self._warn_if_unfinished()
         return self
 
-    def _check_rows(self, X: Any, y: npt.ArrayLike, *, is_training: bool) -> Rows:
+    def _check_rows(self, X: Any, y: npt.ArrayLike, *, is_training: bool) -> RawRows:
         X, y = validate_table(
             self,
             X,
@@ -318,7 +318,7 @@ class SPGPRegressor(PredictsDistribution):
             reset=is_training,
             ensure_min_samples=2 if is_training else 1,
         )
-        return X, np.asarray(y, dtype=np.float64), np.ones(len(X))
+        return RawRows(X, np.asarray(y, dtype=np.float64), np.ones(len(X)))
 
     def _training_options(self, n: int, n_train: int) -> SPGPOptions:
         n_basis = self.n_basis

@@ -40,9 +40,9 @@ class _View:
     S_inverse: FloatArray  # (M, M)
 
     @classmethod
-    def of(cls, member: Member, X: FloatArray) -> _View:
+    def of(cls, member: Member, X: FloatArray, X_std: FloatArray | None) -> _View:
         map_ = member.standardisation
-        block = Block(np.ascontiguousarray(map_.whitening(X).T), np.empty(0), np.empty(0))
+        block = Block(np.ascontiguousarray(member.expected(X, X_std).T), np.empty(0), np.empty(0))
         _, Phi, log_beta = responses(block, Scratch(), member.state)
         return cls(Phi.copy(), np.exp(log_beta) / map_.y_scale**2, map_.y_scale**2 * member.posterior.factor.inverse)
 
@@ -60,6 +60,8 @@ class Survey:
         How much each object matters; equal by default.
     region : ndarray of int of shape (n,), optional
         Regions from 0, for the part of the variance that low coverage adds; one region by default.
+    X_std : ndarray of shape (n, d), optional
+        Standard errors of the inputs, if the model was trained with some.
 
     Attributes
     ----------
@@ -70,17 +72,22 @@ class Survey:
     """
 
     def __init__(
-        self, model: GPzRegressor, X: FloatArray, weight: FloatArray | None = None, region: IntArray | None = None
+        self,
+        model: GPzRegressor,
+        X: FloatArray,
+        weight: FloatArray | None = None,
+        region: IntArray | None = None,
+        X_std: FloatArray | None = None,
     ) -> None:
         n = len(X)
         self.weight = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
         self.region = np.zeros(n, dtype=np.intp) if region is None else np.asarray(region, dtype=np.intp)
-        self.prediction: Prediction = model.predict_distribution(X)
+        self.prediction: Prediction = model.predict_distribution(X, X_std=X_std)
         self.unknown = np.zeros(n)
         if model.coverage_ is not None:
-            plain = model._recalibrated(X, Team(model.n_threads))
+            plain = model._recalibrated(X, Team(model.n_threads), X_std)
             self.unknown = np.maximum(self.prediction.variance - plain.variance, 0.0)
-        self._views = [_View.of(member, X) for member in model.members_]
+        self._views = [_View.of(member, X, X_std) for member in model.members_]
         self._Q = [(view.Phi * self.weight) @ view.Phi.T for view in self._views]
         count = int(self.region.max()) + 1 if n else 0
         self._unknown_of = np.bincount(self.region, self.weight * self.unknown, count)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -15,17 +16,24 @@ from gpzed.core.initialize import MAX_ROWS, InitMethod, initialize
 from gpzed.core.optimize import Budget, Iteration, OptimizeReport, Progress, minimize
 from gpzed.core.parameters import Layout, MeanFunction, Parameters
 from gpzed.core.posterior import Posterior
-from gpzed.core.predictive import Predictive, predict, score
+from gpzed.core.predictive import Predictive, predict, score, variance_forms
 from gpzed.core.prior import log_prior
+from gpzed.core.refresh import refresh
+from gpzed.core.uncertain import Forms, Kind, Spread
 from gpzed.errors import NumericalError
-from gpzed.model.data import Standardisation, TrainingData
-from gpzed.model.whitening import WhiteningMethod, fit_whitening
+from gpzed.model.data import Standardisation, TrainingData, fit_standardisation
+from gpzed.model.kinds import Expanded, Key, KindTable, in_order, keys_of
+from gpzed.model.whitening import WhiteningMethod
 
 NOISE_SHIFTS = np.linspace(-3.0, 0.0, 13)
 """Corrections to ``ln beta`` among which the rows held out choose; the best is refined by a parabola. Only towards
 more noise: the rows held out chose the iterate, too, and would ask for too little of it."""
 FIRST_STAGE_ROWS = 12_000
 STAGE_FACTOR = 4
+UNCERTAIN_STAGES = 3
+"""Stages over all rows where inputs are missing or noisy: between them the variance that these add is set anew."""
+KEPT_KINDS = 256
+"""Kinds of rows whose preparations for predicting a member keeps."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,8 @@ class TrainingOptions:
     coarse_to_fine: bool
     calibrate_noise: bool
     memory: int
+    density_components: int | None = None
+    noise_classes: int = 16
     budget: Budget = field(default_factory=Budget)
 
 
@@ -104,29 +114,76 @@ class Member:
     @property
     def state(self) -> State:
         """Parameters as the kernels want them, noise correction included."""
-        corrected = replace(self.parameters, b=self.parameters.b + self.noise_correction)
-        return make_state(corrected, self.layout)
+        return self.make_state(())
 
-    def predict(self, X: FloatArray, team: Team) -> Predictive:
-        """Moments of the predictive distribution for raw inputs, in the units of the target."""
+    def make_state(self, kinds: Sequence[Kind]) -> State:
+        """As `state`, for rows of several kinds."""
+        corrected = replace(self.parameters, b=self.parameters.b + self.noise_correction)
+        return make_state(corrected, self.layout, kinds=kinds)
+
+    @property
+    def n_components(self) -> int:
+        """Gaussians of the density of the inputs: as many may make up the prediction for a row with missing inputs."""
+        return len(self.standardisation.inputs.density.weights)
+
+    def expand(self, X: FloatArray, X_std: FloatArray | None = None) -> tuple[Expanded, KindTable]:
+        """Whitened, expected inputs of raw ones, and the kinds of rows among them."""
         map_ = self.standardisation
-        mean, nu, noise = predict(map_.whitening(X), self.state, self.posterior, team)
+        keys, _ = keys_of(X, X_std, map_.inputs.noise, refine=True)
+        table = KindTable(map_.inputs, map_.whitening, keys, refine=True)
+        return table.expand(X, X_std), table
+
+    def expected(self, X: FloatArray, X_std: FloatArray | None = None) -> FloatArray:
+        """Whitened inputs (n, d), expected ones where raw inputs are missing or noisy."""
+        expanded, _ = self.expand(X, X_std)
+        return in_order(expanded.X, expanded, len(X))
+
+    def predict(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> tuple[Predictive, Expanded]:
+        """Moments of the predictive distribution for raw inputs, in the units of the target.
+
+        Returns
+        -------
+        Predictive
+            For the expanded rows: a raw one may stand for several, one for each component of the density.
+        Expanded
+        """
+        expanded, table = self.expand(X, X_std)
+        spreads = [self._spread(key, kind) for key, kind in zip(table.kind_keys, table.kinds, strict=True)]
+        state = self.make_state(table.kinds)
+        mean, nu, noise, added = predict(expanded.X, state, self.posterior, team, expanded.kind, spreads)
+        map_ = self.standardisation
         scale = map_.y_scale
-        return Predictive(map_.y_mean + scale * mean, scale**2 * nu, scale**2 * noise)
+        return Predictive(map_.y_mean + scale * mean, scale**2 * nu, scale**2 * noise, scale**2 * added), expanded
+
+    @cached_property
+    def _forms(self) -> Forms:
+        return variance_forms(self.parameters, self.layout, self.posterior)
+
+    @cached_property
+    def _spreads(self) -> dict[tuple[Key, int], Spread]:
+        return {}
+
+    def _spread(self, key: tuple[Key, int], kind: Kind) -> Spread:
+        """Prepare what uncertain inputs of a kind add to the variance; kept, since it takes a while."""
+        if key not in self._spreads:
+            if len(self._spreads) >= KEPT_KINDS:
+                self._spreads.pop(next(iter(self._spreads)))
+            self._spreads[key] = Spread(self._forms, kind)
+        return self._spreads[key]
 
 
 class _Objective:
     """Minus the log evidence and log prior per row; remembers its last evaluation for the validation score."""
 
-    def __init__(self, engine: Engine, layout: Layout, options: TrainingOptions) -> None:
-        self.engine, self.layout, self.options = engine, layout, options
+    def __init__(self, engine: Engine, layout: Layout, options: TrainingOptions, kinds: tuple[Kind, ...] = ()) -> None:
+        self.engine, self.layout, self.options, self.kinds = engine, layout, options, kinds
         self.theta: FloatArray | None = None
         self.evaluation: Evaluation | None = None
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         layout, n = self.layout, self.engine.n
         parameters = layout.unpack(theta)
-        result = evaluate(self.engine, parameters, layout, self.options.weighted_precision)
+        result = evaluate(self.engine, parameters, layout, self.options.weighted_precision, self.kinds)
         prior, grad_prior = log_prior(parameters, layout, self.options.shape_prior)
         self.theta, self.evaluation = theta.copy(), result
         gradient = layout.pack(result.gradient) + layout.pack(grad_prior)
@@ -136,7 +193,13 @@ class _Objective:
         if self.theta is not None and self.evaluation is not None and np.array_equal(theta, self.theta):
             return self.evaluation.state, self.evaluation.posterior
         parameters = self.layout.unpack(theta)
-        return fit_posterior(self.engine, parameters, self.layout, self.options.weighted_precision)[:2]
+        return fit_posterior(self.engine, parameters, self.layout, self.options.weighted_precision, self.kinds)[:2]
+
+    def refresh(self, theta: FloatArray, *others: Engine | None) -> None:
+        """Set the variance that uncertain inputs add, of these rows and others."""
+        engines = [self.engine, *(engine for engine in others if engine is not None)]
+        refresh(engines, self.layout.unpack(theta), self.layout, self.options.weighted_precision, self.kinds)
+        self.theta = self.evaluation = None
 
 
 def stage_sizes(n: int, coarse_to_fine: bool) -> tuple[int, ...]:
@@ -183,8 +246,7 @@ def train_member(
         Whether to keep every evaluation, as checkpoints need.
     """
     started = time.perf_counter()
-    moments, y_mean, y_scale = data.moments()
-    map_ = Standardisation(fit_whitening(moments, options.whitening), y_mean, y_scale)
+    map_ = fit_standardisation(data, options.whitening, options.density_components, options.noise_classes)
     layout = Layout.of(
         options.n_basis,
         data.d,
@@ -196,18 +258,24 @@ def train_member(
     width = layout.n_weights
     valid = data.validation(map_, width, n_threads)
     if session is None:
-        X, y, _ = map_.rows(data.sample(MAX_ROWS, rng))
+        X, y, *_ = map_.rows(data.sample(MAX_ROWS, rng))
         session = Session(
             0, Progress(layout.pack(initialize(X, y, layout, rng, method=options.init, n_threads=n_threads)))
         )
     sizes = data.stages(stage_sizes(data.n, options.coarse_to_fine and valid is not None))
+    assert map_.table is not None
+    kinds = map_.table.kinds
+    sizes += sizes[-1:] * (UNCERTAIN_STAGES - 1 if kinds else 0)
+    objective: _Objective | None = None
     while True:
-        is_last = session.stage == len(sizes) - 1
-        engine = data.engine(map_, width, n_threads, None if is_last else sizes[session.stage])
-        objective = _Objective(engine, layout, options)
+        is_last, size = session.stage == len(sizes) - 1, sizes[session.stage]
+        if objective is None or size != sizes[session.stage - 1]:
+            engine = data.engine(map_, width, n_threads, None if size == sizes[-1] else size)
+            objective = _Objective(engine, layout, options, kinds)
+        objective.refresh(session.progress.theta_start, valid)
         session.progress.seconds_before = max(session.progress.seconds_before, time.perf_counter() - started)
         session.progress.record = record
-        result = _run_stage(objective, valid, session, np.log(y_scale), on_step, is_last)
+        result = _run_stage(objective, valid, session, np.log(map_.y_scale), on_step, is_last)
         done = sum(len(report.history) for report in session.finished) + len(result.history)
         if is_last or result.status in ("stopped", "max_time", "max_evaluations") or done >= options.budget.max_iter:
             break
@@ -260,14 +328,16 @@ def _finish(
 ) -> Member:
     """Correct the noise by the rows held out, take the posterior from all rows, and write the report."""
     layout, options = objective.layout, objective.options
-    parameters = layout.unpack(result.theta)
-    evidence = evaluate(objective.engine, parameters, layout, options.weighted_precision).evidence.total
+    parameters, kinds = layout.unpack(result.theta), objective.kinds
+    objective.refresh(result.theta, valid)
+    evidence = evaluate(objective.engine, parameters, layout, options.weighted_precision, kinds).evidence.total
     correction = 0.0
     if valid is not None:
         _, correction = validate_posterior(valid, objective, result.theta)
     try:
         everything = data.everything(map_, layout.n_weights, n_threads)
-        _, posterior, _ = fit_posterior(everything, parameters, layout, options.weighted_precision)
+        refresh([everything], parameters, layout, options.weighted_precision, kinds)
+        _, posterior, _ = fit_posterior(everything, parameters, layout, options.weighted_precision, kinds)
     except NumericalError:  # noise-free targets: a row held out may exceed the bound on the noise precision
         _, posterior = objective.posterior(result.theta)
     reports = [*session.finished, result]
@@ -294,7 +364,7 @@ def _finish(
         n_rejected=sum(part.n_rejected for part in reports),
         seconds=history[-1].seconds if history else 0.0,
     )
-    return Member(layout, parameters, posterior, map_, correction, report)
+    return Member(layout, parameters, posterior, replace(map_, table=None), correction, report)
 
 
 def validate_posterior(valid: Engine, objective: _Objective, theta: FloatArray) -> tuple[float, float]:

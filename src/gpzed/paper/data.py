@@ -22,7 +22,7 @@ from gpzed.pipeline.source import file_hash, needed_columns, open_info, resolve_
 from gpzed.simulate import simulate_survey
 
 #: Inputs of the paper (section 6.2): magnitudes and the natural logarithms of their errors.
-PAPER_INPUTS = FeatureConfig(magnitudes="pogson", colours=False, errors=True)
+PAPER_INPUTS = FeatureConfig(magnitudes="pogson", colours=False, errors="inputs", missing="fill")
 MIN_ROWS = 100
 """Fewest rows in a set; below it the scores say nothing."""
 

@@ -60,22 +60,24 @@ class TrainedPipeline:
     @property
     def n_components(self) -> int:
         """Gaussians per object that a prediction is a mixture of."""
-        return self.model.predict_distribution(np.array([self.transformer.center])).n_components
+        return self.model.n_components_
 
-    def predict(self, X: FloatArray, flags: Any) -> Prediction:
+    def predict(self, X: FloatArray, flags: Any, X_std: FloatArray | None = None) -> Prediction:
         """Predict for inputs and their flags; objects without a measurement get the prior.
 
         Parameters
         ----------
         X : ndarray of shape (n, d)
         flags : ndarray of uint32 of shape (n,)
+        X_std : ndarray of shape (n, d), or None
+            Errors of the inputs, if the features have them as noise.
 
         Returns
         -------
         Prediction
             With `flags`; objects that the training rows do not cover are flagged here.
         """
-        prediction = self.model.predict_distribution(X)
+        prediction = self.model.predict_distribution(X, X_std=X_std)
         blind = (flags & np.uint32(Flag.NO_MEASUREMENT)) != 0
         parts: dict[str, Any] = {
             name: getattr(prediction, name)

@@ -37,7 +37,7 @@ from gpzed.prediction import Prediction
 #: Rows of a chunk at most, and bytes that a chunk of the input may take in memory.
 MAX_CHUNK_ROWS, CHUNK_BYTES = 131_072, 32 << 20
 #: Columns that are always written.
-BASE_COLUMNS = ("z_phot", "z_std", "z_var_model", "z_var_noise", "z_coverage", "z_flags")
+BASE_COLUMNS = ("z_phot", "z_std", "z_var_model", "z_var_noise", "z_var_input", "z_coverage", "z_flags")
 
 
 @dataclass(frozen=True)
@@ -265,9 +265,10 @@ def _metadata(
         "gpzed_flags": flag_legend(),
         "gpzed_columns": {
             "z_phot": "mean of the predictive distribution",
-            "z_std": "its standard deviation, square root of z_var_model + z_var_noise; filled-in bands add nothing",
+            "z_std": "its standard deviation, square root of z_var_model + z_var_noise + z_var_input",
             "z_var_model": "variance for want of training data (Eq. 3.13), and from members that disagree",
             "z_var_noise": "variance for want of information in the photometry (Eq. 5.10)",
+            "z_var_input": "variance because bands are missing or, where errors are noise of the inputs, noisy",
             "z_coverage": "share of the training rows that lie in emptier places; NaN if the model did not learn it",
             "z_flags": "sum of the bits of gpzed_flags that apply",
         },
@@ -368,7 +369,7 @@ def predict_table(
         What was measured and what was not.
     """
     inputs = make_inputs(table, schema or trained.schema, sentinels or trained.sentinels, trained.transformer)
-    return trained.predict(inputs.X, inputs.flags), inputs.photometry.report
+    return trained.predict(inputs.X, inputs.flags, inputs.X_std), inputs.photometry.report
 
 
 def predict_columns(prediction: Prediction, options: PredictConfig | None = None) -> dict[str, AnyArray]:
@@ -412,8 +413,9 @@ def tabulate(prediction: Prediction, options: PredictConfig, dtype: np.dtype[Any
     """
     values = np.empty(len(prediction), dtype=dtype)
     values["z_phot"] = prediction.mean
-    values["z_var_model"] = prediction.model_variance + prediction.input_variance
+    values["z_var_model"] = prediction.model_variance
     values["z_var_noise"] = prediction.noise_variance
+    values["z_var_input"] = prediction.input_variance
     values["z_std"] = prediction.std
     values["z_coverage"] = np.nan if prediction.coverage is None else prediction.coverage
     values["z_flags"] = 0 if prediction.flags is None else prediction.flags

@@ -146,6 +146,7 @@ class Inputs:
     X: FloatArray
     flags: Any
     photometry: Photometry
+    X_std: FloatArray | None = None
 
 
 def ebv_of(table: Catalog, schema: PhotometrySchema, transformer_needs_it: bool) -> FloatArray | None:
@@ -160,7 +161,7 @@ def make_inputs(
     photometry = extract_photometry(table, schema, sentinels)
     ebv = ebv_of(table, schema, bool(transformer.config.extinction))
     X, flags = transformer.transform(photometry, ebv)
-    return Inputs(X, flags, photometry)
+    return Inputs(X, flags, photometry, transformer.input_errors(photometry, ebv))
 
 
 def needed_columns(schema: PhotometrySchema, *more: str | None) -> list[str]:

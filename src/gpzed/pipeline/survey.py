@@ -141,9 +141,9 @@ def survey(
     cell = _cell(m, edges[0]) * options.cells + _cell(c, edges[1])
     cell[~placed] = options.cells**2
     scale = n_rows / len(table)
-    state = Survey(trained.model, inputs.X, np.full(len(table), scale), cell)
+    state = Survey(trained.model, inputs.X, np.full(len(table), scale), cell, inputs.X_std)
     rng = np.random.default_rng(options.seed)
-    cells = _tabulate_cells(state, cell, edges, options, rng, _deeper(trained, inputs.X, state, scale))
+    cells = _tabulate_cells(state, cell, edges, options, rng, _deeper(trained, inputs, state, scale))
     can = np.ones(len(table), dtype=bool) if options.max_magnitude is None else m <= options.max_magnitude
     if not can.any():
         raise ConfigError(f"no object is brighter than `max_magnitude` {options.max_magnitude} in {magnitude}")
@@ -207,7 +207,9 @@ def _sample(
     )
     if not len(table):
         raise CatalogError(f"'{info.path}': no object has a measurement; there is nothing to plan for")
-    return table, Inputs(np.concatenate([part.X for part in parts])[seen], flags[seen], photometry), n
+    X = np.concatenate([part.X for part in parts])[seen]
+    errors = [part.X_std for part in parts if part.X_std is not None]
+    return table, Inputs(X, flags[seen], photometry, np.concatenate(errors)[seen] if errors else None), n
 
 
 def _magnitudes(photometry: Photometry, band: str) -> FloatArray:
@@ -229,7 +231,7 @@ def _cell(values: FloatArray, edges: FloatArray) -> IntArray:
     return np.clip(np.searchsorted(edges, inside, side="right") - 1, 0, len(edges) - 2)
 
 
-def _deeper(trained: TrainedPipeline, X: FloatArray, state: Survey, scale: float) -> dict[str, FloatArray]:
+def _deeper(trained: TrainedPipeline, inputs: Inputs, state: Survey, scale: float) -> dict[str, FloatArray]:
     """Return by how much noise falls, object by object, if the errors of a band were half as large.
 
     The model has learned how its noise depends on errors; without these among its inputs there is nothing to tell.
@@ -238,9 +240,10 @@ def _deeper(trained: TrainedPipeline, X: FloatArray, state: Survey, scale: float
     for j, name in enumerate(trained.transformer.names):
         if not name.startswith("ln_err_"):
             continue
-        changed = X.copy()
+        changed = inputs.X.copy()
         changed[:, j] -= np.log(2.0)
-        fall = state.prediction.noise_variance - trained.model.predict_distribution(changed).noise_variance
+        after = trained.model.predict_distribution(changed, X_std=inputs.X_std)
+        fall = state.prediction.noise_variance - after.noise_variance
         gains[name.removeprefix("ln_err_")] = scale * fall
     return gains
 

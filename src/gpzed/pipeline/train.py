@@ -153,6 +153,7 @@ class _Rows:
     split: Split
     weights: FloatArray | None
     transformer: FeatureTransformer
+    X_std: FloatArray | None
 
 
 def plan_training(
@@ -329,8 +330,8 @@ def _prepare_table(table: Catalog, info: CatalogInfo, schema: PhotometrySchema, 
         (float(z.min()), float(z.max())),
         causes,
     )
-    weights = _weights(table, schema, config, z, X, split, transformer)
-    return _Rows(plan, z, X, flags, split, weights, transformer)
+    weights = _weights(table, schema, config, z, transformer.filled(X), split, transformer)
+    return _Rows(plan, z, X, flags, split, weights, transformer, transformer.input_errors(photometry, ebv))
 
 
 def _usable(
@@ -397,7 +398,7 @@ def _target_inputs(config: RunConfig, trained: PhotometrySchema, transformer: Fe
     for chunk in iter_catalog(path, columns=needed_columns(schema), **access):
         picked = chunk if share == 1.0 else chunk.take(rng.random(len(chunk)) < share)
         inputs = make_inputs(picked, schema, config.sentinels, transformer)
-        parts.append(inputs.X[(inputs.flags & np.uint32(Flag.NO_MEASUREMENT)) == 0])
+        parts.append(transformer.filled(inputs.X[(inputs.flags & np.uint32(Flag.NO_MEASUREMENT)) == 0]))
     return np.concatenate(parts)
 
 
@@ -423,12 +424,16 @@ def _fit(
         )
         part, held = rows.split.train, rows.split.validation
         weights = np.ones(len(rows.z)) if rows.weights is None else rows.weights
-        validation = (rows.X[held], rows.z[held], weights[held]) if len(held) else None
+        X_std = rows.X_std
+        validation = None
+        if len(held):
+            validation = (rows.X[held], rows.z[held], weights[held], None if X_std is None else X_std[held])
         try:
             model.fit(
                 rows.X[part],
                 rows.z[part],
                 None if rows.weights is None else weights[part],
+                X_std=None if X_std is None else X_std[part],
                 validation_data=validation,
             )
         except TrainingInterruptedError:
@@ -460,7 +465,8 @@ def _report(trained: TrainedPipeline, rows: _Rows, target: Path) -> TrainReport:
     for name in ("train", "validation", "test"):
         part = getattr(rows.split, name)
         if len(part):
-            scores[name] = evaluate(rows.z[part], trained.predict(rows.X[part], rows.flags[part]))
+            X_std = None if rows.X_std is None else rows.X_std[part]
+            scores[name] = evaluate(rows.z[part], trained.predict(rows.X[part], rows.flags[part], X_std))
     reports = trained.model.reports_
     return TrainReport(
         plan=rows.plan,

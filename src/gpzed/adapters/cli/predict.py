@@ -38,7 +38,8 @@ from gpzed.pipeline import load_pipeline, predict
 def command(model: str, catalogue: str, output: str, **given: Any) -> int:
     """Predict a redshift for every row of FILE, with its uncertainty and where that comes from.
 
-    Adds z_phot, z_std, z_var_model, z_var_noise, z_coverage and z_flags to the columns of FILE; rows keep their order.
+    Adds z_phot, z_std, z_var_model, z_var_noise, z_var_input, z_coverage and z_flags to the columns of FILE; rows keep
+    their order.
     FILE may be of any size: it is read in chunks.
     """
     if given["no_passthrough"] and given["columns"] is not None:

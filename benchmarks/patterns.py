@@ -1,0 +1,87 @@
+"""What missing inputs cost: an evaluation with 50 patterns of gaps beside a complete one, and predictions.
+
+Two JSON lines: seconds of one evaluation of evidence and gradient, every row of the second catalogue being incomplete;
+and rows per second of exact predictions (mean and all parts of the variance) for incomplete rows.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from common import arguments, emit, environment, make_parameters, make_rows
+from gpzed.core.density import Density
+from gpzed.core.engine import Team, ThreadEngine
+from gpzed.core.evidence import evaluate, fit_posterior, make_state
+from gpzed.core.parameters import Layout
+from gpzed.core.predictive import predict, variance_forms
+from gpzed.core.refresh import refresh
+from gpzed.core.uncertain import Spread
+from gpzed.model.kinds import InputModel, KindTable, keys_of
+from gpzed.model.whitening import Whitening
+
+
+def best(job, repeat: int) -> float:
+    seconds = []
+    for _ in range(repeat):
+        started = time.perf_counter()
+        job()
+        seconds.append(time.perf_counter() - started)
+    return min(seconds)
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--patterns", type=int, default=50)
+    parser.add_argument("--missing", type=int, default=2, help="inputs missing at most")
+    options = parser.parse_args()
+    X, y = make_rows(options.n, options.d, options.seed)
+    layout = Layout.of(options.m, options.d, options.structure, mean_function="constant")
+    parameters = make_parameters(X, layout, options.seed)
+    rng = np.random.default_rng(options.seed)
+    root = np.eye(options.d) + 0.5 * rng.standard_normal((options.d, options.d)) / np.sqrt(options.d)
+    covariance = root @ root.T
+    patterns: set[tuple[int, ...]] = set()
+    while len(patterns) < options.patterns:
+        size = int(rng.integers(1, options.missing + 1))
+        patterns.add(tuple(sorted(rng.choice(options.d, size, replace=False).tolist())))
+    gaps = X.copy()
+    for index, pattern in enumerate(sorted(patterns)):
+        gaps[index :: options.patterns, list(pattern)] = np.nan
+    inputs = InputModel(Density(np.ones(1), np.zeros((1, options.d)), covariance[None]), None)
+    table = KindTable(inputs, Whitening(np.zeros(options.d), np.eye(options.d)), keys_of(gaps, None, None)[0])
+    expanded = table.expand(gaps)
+    complete = ThreadEngine(X, y, width=layout.n_weights, n_threads=options.threads)
+    gappy = ThreadEngine(
+        expanded.X, y[expanded.row], None, expanded.kind, width=layout.n_weights, n_threads=options.threads
+    )
+    started = time.perf_counter()
+    refresh([gappy], parameters, layout, False, table.kinds)
+    refreshed = time.perf_counter() - started
+    plain, blurred = [], []
+    for _ in range(options.repeat):  # in turns, so that other load falls on both
+        plain.append(best(lambda: evaluate(complete, parameters, layout), 1))
+        blurred.append(best(lambda: evaluate(gappy, parameters, layout, False, table.kinds), 1))
+    size = {"n": options.n, "d": options.d, "m": options.m, "structure": options.structure}
+    emit(
+        {"benchmark": "evidence with patterns", **size, "patterns": len(table.kinds), "complete": min(plain)}
+        | {"incomplete": min(blurred), "ratio": min(blurred) / min(plain), "refresh": refreshed, **environment()}
+    )
+    state, posterior, _ = fit_posterior(complete, parameters, layout)
+    forms = variance_forms(parameters, layout, posterior)
+    spreads = [Spread(forms, kind) for kind in table.kinds]
+    state = make_state(parameters, layout, kinds=table.kinds)
+    team = Team(options.threads)
+    started = time.perf_counter()
+    predict(expanded.X, state, posterior, team, expanded.kind, spreads)
+    first = time.perf_counter() - started
+    seconds = best(lambda: predict(expanded.X, state, posterior, team, expanded.kind, spreads), min(options.repeat, 3))
+    emit(
+        {"benchmark": "predict with gaps", **size, "pairs": len(forms.pairs[0]), "rows_per_second": options.n / seconds}
+        | {"first_pass_rows_per_second": options.n / first, **environment()}
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,421 @@
+"""Rows with missing or noisy inputs: which kinds of them there are, and what the kernels get to see of each.
+
+The *key* of a row is the pattern of the inputs seen and the class of their errors. Every key and component of the
+density of the inputs makes a *kind* (`gpzed.core.uncertain.Kind`): expected inputs that are affine in what was seen,
+and a covariance that all such rows share. Complete rows without errors are kind 0, for which nothing is different.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.cluster.vq import kmeans2
+
+from gpzed._types import BoolArray, FloatArray, IntArray
+from gpzed.core.density import Conditional, Density, Group, GroupMoments, choose_mixture, factor, fit_gaussian
+from gpzed.core.uncertain import Kind
+from gpzed.model.whitening import Moments, Whitening
+from gpzed.prediction import Prediction
+
+Code = tuple[int, ...]
+"""Errors of the inputs as `NoiseClasses` codes them; empty for none."""
+Key = tuple[bytes, Code]
+"""Pattern of the inputs seen (one byte each), and code of the errors."""
+MIN_NOISE = 1e-3
+"""Errors below this part of an input's standard deviation are taken for this much: they do not matter."""
+LEVEL = 1.4
+"""Errors unlike those of training are rounded to powers of this."""
+MAX_DISTANCE = 0.35
+"""Root mean square difference of ln errors from a class of training beyond which a row is unlike these."""
+MIN_SHARE = 0.01
+"""Components with a smaller probability for a row are left out."""
+MIXTURE_ROWS = 10_000
+"""Rows that the mixture is fitted to at most."""
+CANDIDATES = (1, 2, 3)
+
+
+class RawRows(NamedTuple):
+    """Rows as the user gives them, checked.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+        Inputs; NaN where there is none.
+    y : ndarray of shape (n,)
+    omega : ndarray of shape (n,)
+        Weights.
+    X_std : ndarray of shape (n, d), or None
+        Standard errors of the inputs.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    omega: FloatArray
+    X_std: FloatArray | None = None
+
+    def take(self, index: IntArray | BoolArray | slice) -> RawRows:
+        """Take some of the rows."""
+        X_std = None if self.X_std is None else self.X_std[index]
+        return RawRows(self.X[index], self.y[index], self.omega[index], X_std)
+
+    @staticmethod
+    def join(parts: Iterable[RawRows]) -> RawRows:
+        """Rows of several parts in one; all have errors or none has."""
+        X, y, omega, X_std = zip(*parts, strict=True)
+        errors = None if X_std[0] is None else np.concatenate(X_std)
+        return RawRows(np.concatenate(X), np.concatenate(y), np.concatenate(omega), errors)
+
+
+@dataclass(frozen=True)
+class NoiseClasses:
+    """Errors of the inputs, sorted into few classes.
+
+    Attributes
+    ----------
+    centres : ndarray of shape (c, d)
+        Log standard errors around which the classes lie.
+    variances : ndarray of shape (c, d)
+        Error variance of each class: the mean of its rows.
+    floor : ndarray of shape (d,)
+        Smaller standard errors are taken for this much.
+    """
+
+    centres: FloatArray
+    variances: FloatArray
+    floor: FloatArray
+
+    def assign(self, X_std: FloatArray, seen: BoolArray, refine: bool = True) -> IntArray:
+        """Codes (n, 1 + d) of the errors of each row, those of inputs that are not seen left aside.
+
+        Rows near a class of training are (-1 - class, 0, ...). Others, as of a shallower survey, have 1 and then the
+        number of steps of a factor `LEVEL` for each input.
+        """
+        n, d = X_std.shape
+        log_std = np.where(seen, np.log(np.maximum(np.where(seen, X_std, 1.0), self.floor)), 0.0)
+        best, label = np.full(n, np.inf), np.zeros(n, dtype=np.intp)
+        for index, centre in enumerate(self.centres):
+            distance = np.sum(np.where(seen, log_std - centre, 0.0) ** 2, axis=1)
+            closer = distance < best
+            best[closer], label[closer] = distance[closer], index
+        codes = np.zeros((n, 1 + d), dtype=np.intp)
+        codes[:, 0] = -1 - label
+        if not refine:
+            return codes
+        far = best > MAX_DISTANCE**2 * np.maximum(seen.sum(axis=1), 1)
+        codes[far, 0] = 1
+        codes[far, 1:] = np.where(seen, np.round(log_std / np.log(LEVEL)), 0.0)[far]
+        return codes
+
+    def variance(self, code: Code) -> FloatArray:
+        """Error variances that a code stands for, (d,)."""
+        if code[0] < 0:
+            return np.asarray(self.variances[-1 - code[0]])
+        return np.asarray(LEVEL ** (2.0 * np.array(code[1:])))
+
+
+def fit_noise_classes(rows: RawRows, n_classes: int) -> NoiseClasses | None:
+    """Sort errors into classes by k-means on their logarithms; None if there are none."""
+    if rows.X_std is None:
+        return None
+    seen = np.isfinite(rows.X)
+    with np.errstate(invalid="ignore"):
+        scale = np.array([np.std(column[ok]) if ok.any() else 1.0 for column, ok in zip(rows.X.T, seen.T, strict=True)])
+    floor = MIN_NOISE * np.where(scale > 0.0, scale, 1.0)
+    std = np.maximum(np.where(seen, rows.X_std, np.nan), floor)
+    log_std = np.log(std)
+    middle = np.array(
+        [np.median(column[ok]) if ok.any() else 0.0 for column, ok in zip(log_std.T, seen.T, strict=True)]
+    )
+    filled = np.where(seen, log_std, middle)
+    distinct = np.unique(filled, axis=0)
+    size = min(n_classes, len(distinct))
+    first = np.argsort(distinct.sum(axis=1), kind="stable")[np.linspace(0, len(distinct) - 1, size).astype(int)]
+    centres, label = kmeans2(filled, distinct[first], iter=20, minit="matrix", missing="warn")
+    used = [c for c in range(size) if (label == c).any()]
+    variances = np.stack([_class_variance(std[label == c] ** 2, centres[c]) for c in used])
+    return NoiseClasses(np.ascontiguousarray(centres[used]), variances, floor)
+
+
+def _class_variance(squares: FloatArray, centre: FloatArray) -> FloatArray:
+    count = np.isfinite(squares).sum(axis=0)
+    return np.where(count > 0, np.nansum(squares, axis=0) / np.maximum(count, 1), np.exp(2.0 * centre))
+
+
+@dataclass(frozen=True)
+class InputModel:
+    """What is known of inputs beyond their values: density, and classes of errors.
+
+    Attributes
+    ----------
+    density : Density
+    noise : NoiseClasses or None
+        None if the model was trained on inputs without errors.
+    """
+
+    density: Density
+    noise: NoiseClasses | None
+
+    def noise_of(self, key: Key) -> FloatArray:
+        """Error variances that go with a key, (d,)."""
+        return _noise_of(key, self.noise)
+
+
+def _noise_of(key: Key, noise: NoiseClasses | None) -> FloatArray:
+    return np.zeros(len(key[0])) if not key[1] or noise is None else noise.variance(key[1])
+
+
+def keys_of(
+    X: FloatArray, X_std: FloatArray | None, noise: NoiseClasses | None, refine: bool = False
+) -> tuple[list[Key], IntArray]:
+    """Keys of rows, each once in a fixed order, and the position of each row's key in that list.
+
+    With `refine` rows whose errors are unlike all classes get codes of their own, as in prediction; without it they go
+    to the nearest class, as in training.
+    """
+    n, d = X.shape
+    seen = ~np.isnan(X)
+    has_errors = noise is not None and X_std is not None
+    if not has_errors and seen.all():
+        return [(bytes([1] * d), ())], np.zeros(n, dtype=np.intp)
+    codes = (~seen).astype(np.int16)
+    if noise is not None and X_std is not None:
+        errors = np.where(seen.any(axis=1, keepdims=True), noise.assign(X_std, seen, refine), 0)
+        codes = np.hstack([codes, errors.astype(np.int16)])
+    view = np.ascontiguousarray(codes).view([("", np.int16)] * codes.shape[1]).ravel()
+    _, first, which = np.unique(view, return_index=True, return_inverse=True)
+    keys = [
+        (seen[i].astype(np.uint8).tobytes(), tuple(int(c) for c in codes[i, d:]) if codes[i, d:].any() else ())
+        for i in first
+    ]
+    return keys, which.ravel()
+
+
+def seen_of(key: Key) -> BoolArray:
+    """Tell the inputs seen from a key."""
+    return np.frombuffer(key[0], dtype=np.uint8).astype(bool)
+
+
+def is_plain(key: Key) -> bool:
+    """Whether rows with this key are complete and without errors."""
+    return not key[1] and 0 not in key[0]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Moments of the inputs of training rows, key by key; chunks add up with ``+``.
+
+    Attributes
+    ----------
+    moments : dict of Key to Moments
+        Of the inputs seen.
+    others : frozenset of Key
+        Keys of rows held out.
+    """
+
+    moments: dict[Key, Moments]
+    others: frozenset[Key] = frozenset()
+
+    @classmethod
+    def of(cls, rows: RawRows, noise: NoiseClasses | None, held: RawRows | None = None) -> Summary:
+        """Moments of `rows`, and the keys of rows held out."""
+        keys, which = keys_of(rows.X, rows.X_std, noise)
+        moments = {}
+        for index, key in enumerate(keys):
+            members = slice(None) if len(keys) == 1 else which == index
+            X = rows.X[members]
+            moments[key] = Moments.of(X if is_plain(key) else X[:, seen_of(key)], rows.omega[members])
+        others = frozenset() if held is None else frozenset(keys_of(held.X, held.X_std, noise)[0])
+        return cls(moments, others)
+
+    def __add__(self, other: Summary) -> Summary:
+        moments = dict(self.moments)
+        for key, part in other.moments.items():
+            moments[key] = moments[key] + part if key in moments else part
+        return Summary(moments, self.others | other.others)
+
+    @property
+    def keys(self) -> list[Key]:
+        """All keys, in a fixed order."""
+        return sorted({*self.moments, *self.others})
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all training rows are complete and without errors."""
+        return all(is_plain(key) for key in self.moments)
+
+
+def fit_inputs(
+    summary: Summary, noise: NoiseClasses | None, sample: RawRows | None, n_components: int | None
+) -> tuple[InputModel, InputModel, Moments]:
+    """Learn the density of the inputs.
+
+    Parameters
+    ----------
+    summary : Summary
+    noise : NoiseClasses or None
+    sample : RawRows or None
+        Training rows, from which a mixture is learned; one Gaussian needs none.
+    n_components : int or None
+        Gaussians of the density; chosen by held-out likelihood if None.
+
+    Returns
+    -------
+    InputModel
+        For predicting: with the mixture.
+    InputModel
+        For training: with one Gaussian. Components would have to be weighed anew by the targets in every step; the
+        variance that one Gaussian adds keeps such rows from saying more than they know.
+    moments : Moments
+        Of the inputs, as a whitening needs them.
+    """
+    if summary.is_plain and (n_components in (None, 1) or sample is None):
+        (moments,) = summary.moments.values()
+        density = Density(np.ones(1), moments.mean[None], (moments.scatter / moments.weight)[None])
+        return InputModel(density, noise), InputModel(density, noise), moments
+    d = len(summary.keys[0][0])
+    groups = [
+        GroupMoments(seen_of(key), _noise_of(key, noise), part.weight, part.mean, part.scatter)
+        for key, part in summary.moments.items()
+    ]
+    gaussian = fit_gaussian(groups, d)
+    weight = sum(group.weight for group in groups)
+    moments = Moments(weight, gaussian.mean, gaussian.covariance * weight)
+    density = gaussian
+    if sample is not None and n_components != 1:
+        sizes = CANDIDATES if n_components is None else (n_components,)
+        density = choose_mixture(gaussian, _groups(sample, noise), sizes, np.random.default_rng(0))
+    return InputModel(density, noise), InputModel(gaussian, noise), moments
+
+
+def _groups(rows: RawRows, noise: NoiseClasses | None) -> list[Group]:
+    keys, which = keys_of(rows.X, rows.X_std, noise)
+    groups = []
+    for index, key in enumerate(keys):
+        members, seen = which == index, seen_of(key)
+        groups.append(Group(seen, _noise_of(key, noise), rows.X[members][:, seen], rows.omega[members]))
+    return groups
+
+
+class Expanded(NamedTuple):
+    """Rows as the kernels see them: one for each component of the density that may have brought it forth.
+
+    Attributes
+    ----------
+    X : ndarray of shape (p, d)
+        Whitened expected inputs.
+    kind : ndarray of int of shape (p,), or None
+        All 0 if None.
+    row : ndarray of int of shape (p,), or None
+        The row that each one stands for; in order, one for each, if None.
+    component : ndarray of int of shape (p,), or None
+    share : ndarray of shape (p,), or None
+        Probability of the component; those of a row sum to 1.
+    """
+
+    X: FloatArray
+    kind: IntArray | None = None
+    row: IntArray | None = None
+    component: IntArray | None = None
+    share: FloatArray | None = None
+
+
+class KindTable:
+    """Kinds of rows for a set of keys, in whitened inputs.
+
+    Parameters
+    ----------
+    inputs : InputModel
+    whitening : Whitening
+    keys : iterable of Key
+        Those that rows may have.
+    refine : bool
+        How keys were made, see `keys_of`.
+    """
+
+    def __init__(self, inputs: InputModel, whitening: Whitening, keys: Iterable[Key], refine: bool = False) -> None:
+        self.inputs, self.whitening, self.refine = inputs, whitening, refine
+        self.keys = [key for key in keys if not is_plain(key)]
+        self._first: dict[Key, int] = {}
+        self._given: list[Conditional] = []
+        self.kind_keys: list[tuple[Key, int]] = []
+        kinds: list[Kind] = []
+        for key in self.keys:
+            self._first[key] = len(kinds)
+            for component in range(len(inputs.density.weights)):
+                given = inputs.density.conditional(component, seen_of(key), inputs.noise_of(key))
+                self._given.append(given)
+                self.kind_keys.append((key, component))
+                kinds.append(whitened_kind(given, inputs.density, whitening))
+        self.kinds = tuple(kinds)
+
+    def expand(self, X: FloatArray, X_std: FloatArray | None = None) -> Expanded:
+        """Give rows their kinds and expected inputs."""
+        keys, which = keys_of(X, X_std, self.inputs.noise, self.refine)
+        if all(is_plain(key) for key in keys):
+            return Expanded(self.whitening(X))
+        parts = [self._expand_key(key, np.flatnonzero(which == index), X) for index, key in enumerate(keys)]
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        return Expanded(*columns)
+
+    def _expand_key(
+        self, key: Key, rows: IntArray, X: FloatArray
+    ) -> tuple[FloatArray, IntArray, IntArray, IntArray, FloatArray]:
+        n = len(rows)
+        zeros, density = np.zeros(n, dtype=np.intp), self.inputs.density
+        if is_plain(key):
+            return self.whitening(X[rows]), zeros, rows, zeros, np.ones(n)
+        seen, noise, first = seen_of(key), self.inputs.noise_of(key), self._first[key]
+        values = X[np.ix_(rows, np.flatnonzero(seen))]
+        n_components = len(density.weights)
+        if n_components == 1:
+            expected = self.whitening(self._given[first].expect(values))
+            return expected, zeros + first + 1, rows, zeros, np.ones(n)
+        share, _ = density.responsibilities(values, seen, noise)
+        share[share < MIN_SHARE] = 0.0
+        share /= share.sum(axis=1, keepdims=True)
+        component, index = np.nonzero(share.T)
+        expected = np.empty((len(index), X.shape[1]))
+        for g in range(n_components):
+            members = component == g
+            expected[members] = self._given[first + g].expect(values[index[members]])
+        return self.whitening(expected), first + 1 + component, rows[index], component, share[index, component]
+
+
+def whitened_kind(given: Conditional, density: Density, whitening: Whitening) -> Kind:
+    """Bring a conditional density to whitened inputs."""
+    variance = np.diagonal(density.covariance)
+    scale = np.sqrt(np.where(variance > 0.0, variance, 1.0))
+    V = whitening.matrix.T @ factor(given.Psi, scale)
+    directions = np.linalg.qr(whitening.matrix.T @ given.gain)[0] if given.gain.shape[1] else np.zeros((len(scale), 0))
+    return Kind(np.ascontiguousarray(V), whitening(given.mean[None])[0], np.ascontiguousarray(directions))
+
+
+def gather(prediction: Prediction, expanded: Expanded, n: int, n_components: int) -> Prediction:
+    """Put predictions for expanded rows together to one mixture for each of the n raw rows."""
+    if expanded.row is None and n_components == 1:
+        return prediction
+    K = prediction.n_components
+    row = np.arange(n) if expanded.row is None else expanded.row
+    component = np.zeros(n, dtype=np.intp) if expanded.component is None else expanded.component
+    share = np.ones(n) if expanded.share is None else expanded.share
+    parts: dict[str, Any] = {"weights": np.zeros((n, n_components, K))}
+    parts["weights"][row, component] = share[:, None] * prediction.weights
+    likely = np.zeros(n, dtype=np.intp)  # components that a row lacks repeat one that it has, with weight zero
+    likely[row[::-1]] = np.arange(len(row))[::-1]
+    for name in ("means", "model_variances", "noise_variances", "input_variances"):
+        values = getattr(prediction, name)
+        parts[name] = np.repeat(values[likely][:, None], n_components, axis=1)
+        parts[name][row, component] = values
+    return Prediction(**{name: values.reshape(n, -1) for name, values in parts.items()}, lower=prediction.lower)
+
+
+def in_order(values: FloatArray, expanded: Expanded, n: int) -> FloatArray:
+    """Mean of values (p, s) of expanded rows over the components, for each of the n raw rows, (n, s)."""
+    if expanded.row is None or expanded.share is None:
+        return values
+    total = np.zeros((n, values.shape[1]))
+    np.add.at(total, expanded.row, expanded.share[:, None] * values)
+    return total

@@ -1,0 +1,338 @@
+"""Missing and noisy inputs: calibration, agreement with Monte Carlo, and everything that must not depend on them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from gpzed import GPzRegressor, load_model
+from gpzed.core.density import Density, GroupMoments, condition, fit_gaussian, log_density
+from gpzed.model.kinds import NoiseClasses, RawRows, fit_noise_classes, keys_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
+MIX = np.array([[1.0, 0.0, 0.0], [0.7, 0.7, 0.0], [0.5, 0.3, 0.8]])
+
+
+def quick(**options):
+    return GPzRegressor(**({"n_basis": 12, "max_iter": 60, "n_threads": 1, "random_state": 0} | options))
+
+
+def sky(n, seed=0):
+    """Three correlated Gaussian inputs and a smooth target with noise of 0.1."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3)) @ MIX.T
+    return X, np.sin(X[:, 0]) + 0.4 * X[:, 2] + 0.1 * rng.standard_normal(n)
+
+
+def with_gaps(X, share=0.2, seed=1):
+    rng = np.random.default_rng(seed)
+    gaps = rng.random(X.shape) < share
+    gaps[gaps.all(axis=1), 0] = False
+    return np.where(gaps, np.nan, X)
+
+
+@pytest.fixture(scope="module")
+def gappy():
+    """A model trained on rows with gaps, with the rows."""
+    X, y = sky(1500)
+    X = with_gaps(X)
+    return quick().fit(X, y), X, y
+
+
+# ------------------------------------------------------------------------------------- density of the inputs
+
+
+def test_the_density_of_rows_with_gaps_and_errors_is_that_of_the_true_inputs():
+    rng = np.random.default_rng(0)
+    n = 40_000
+    truth = rng.standard_normal((n, 3)) @ MIX.T + [1.0, 2.0, 3.0]
+    noise = np.array([0.3, 0.0, 0.5]) ** 2
+    groups = []
+    for index, pattern in enumerate(([1, 1, 1], [1, 0, 1], [0, 1, 1], [1, 1, 0])):
+        seen = np.array(pattern, bool)
+        rows = (truth[index::4] + np.sqrt(noise) * rng.standard_normal((n // 4, 3)))[:, seen]
+        centred = rows - rows.mean(axis=0)
+        groups.append(GroupMoments(seen, noise, float(len(rows)), rows.mean(axis=0), centred.T @ centred))
+    density = fit_gaussian(groups, 3)
+    np.testing.assert_allclose(density.mean, [1.0, 2.0, 3.0], atol=0.04)
+    np.testing.assert_allclose(density.covariance, MIX @ MIX.T, atol=0.06)
+
+
+def test_conditioning_is_bayes_rule():
+    mean, C = np.array([1.0, -1.0, 0.5]), MIX @ MIX.T
+    seen, noise = np.array([True, False, True]), np.array([0.2, 9.9, 0.0])
+    given = condition(mean, C, seen, noise)
+    x = np.array([[0.3, 1.7]])
+    S = C[np.ix_([0, 2], [0, 2])] + np.diag([0.2, 0.0])
+    expected = mean + C[:, [0, 2]] @ np.linalg.solve(S, x[0] - mean[[0, 2]])
+    np.testing.assert_allclose(given.expect(x)[0], expected, rtol=1e-6)
+    np.testing.assert_allclose(given.Psi, C - C[:, [0, 2]] @ np.linalg.solve(S, C[[0, 2]]), atol=1e-8)
+    assert given.expect(x)[0, 2] == 1.7
+    assert not given.Psi[2].any()
+    np.testing.assert_allclose(
+        log_density(x, mean, C, seen, noise)[0], stats.multivariate_normal(mean[[0, 2]], S).logpdf(x[0]), rtol=1e-6
+    )
+
+
+def test_a_mixture_is_chosen_where_the_inputs_ask_for_one():
+    rng = np.random.default_rng(3)
+    X = np.where(rng.random((1200, 1)) < 0.5, [[-3.0, 2.0]], [[3.0, 2.0]]) + 0.5 * rng.standard_normal((1200, 2))
+    y = X[:, 0] + 0.1 * rng.standard_normal(1200)
+    X[::3, 0] = np.nan
+    model = quick(n_basis=6).fit(X, y)
+    assert model.n_components_ >= 2
+    p = model.predict_distribution(np.array([[np.nan, 2.0], [3.0, 2.0]]))
+    assert p.pdf(np.array([-3.0, 3.0]))[0] > 5.0 * p.pdf(np.array([0.0, 0.0]))[0]  # two peaks, nothing between
+    assert p.weights[1].max() == 1.0
+    assert quick(n_basis=6, density_components=1).fit(X, y).n_components_ == 1
+
+
+# --------------------------------------------------------------------------------------------- calibration
+
+
+def test_coverage_is_right_for_every_pattern(gappy):
+    model, _, _ = gappy
+    X, y = sky(6000, 5)
+    rng = np.random.default_rng(9)
+    for pattern in ([], [0], [1], [2], [0, 2]):
+        rows = rng.permutation(6000)[:1200]
+        part = X[rows].copy()
+        part[:, pattern] = np.nan
+        p = model.predict_distribution(part)
+        pit = p.cdf(y[rows])
+        for level in (0.68, 0.95):
+            inside = np.mean(np.abs(pit - 0.5) < level / 2)
+            assert inside == pytest.approx(level, abs=3.5 * np.sqrt(level * (1 - level) / 1200) + 0.01), pattern
+        assert stats.kstest(pit, "uniform").statistic < 2.0 / np.sqrt(1200), pattern
+        total = p.model_variance + p.noise_variance + p.input_variance
+        np.testing.assert_allclose(total, p.variance, rtol=1e-12)
+        assert np.all(p.input_variance > 0.0) if pattern else np.all(p.input_variance == 0.0)
+
+
+def test_marginalising_beats_filling_in_and_dropping(gappy):
+    model, X, y = gappy
+    X_test, y_test = sky(2000, 7)
+    X_test = with_gaps(X_test, seed=8)
+    ours = model.predict_distribution(X_test)
+    complete = np.isfinite(X).all(axis=1)
+    mean = np.nanmean(X, axis=0)
+    filled = (
+        quick().fit(np.where(np.isnan(X), mean, X), y).predict_distribution(np.where(np.isnan(X_test), mean, X_test))
+    )
+    dropped = quick().fit(X[complete], y[complete]).predict_distribution(np.where(np.isnan(X_test), mean, X_test))
+    for other in (filled, dropped):
+        assert ours.log_pdf(y_test).mean() > other.log_pdf(y_test).mean() + 0.1
+        assert ours.crps(y_test).mean() < 0.9 * other.crps(y_test).mean()
+
+
+def test_a_pattern_that_training_never_saw_is_the_expectation_over_what_is_missing():
+    X, y = sky(800)
+    model = quick().fit(X, y)
+    row = np.array([[0.5, np.nan, -0.3]])
+    p = model.predict_distribution(row)
+    density = model.members_[0].standardisation.inputs.density
+    given = density.conditional(0, ~np.isnan(row[0]), np.zeros(3))
+    rng = np.random.default_rng(0)
+    draws = given.expect(row[:, [0, 2]]) + rng.multivariate_normal(np.zeros(3), given.Psi, 40_000)
+    sampled = model.predict_distribution(draws)
+    assert p.mean[0] == pytest.approx(sampled.mean.mean(), abs=0.01)
+    assert p.input_variance[0] == pytest.approx(sampled.mean.var(), rel=0.05)
+    assert p.model_variance[0] == pytest.approx(sampled.model_variance.mean(), rel=0.05)
+
+
+def test_a_row_without_any_input_gets_what_the_training_rows_are_like(gappy):
+    model, _, y = gappy
+    p = model.predict_distribution(np.full((1, 3), np.nan))
+    assert p.mean[0] == pytest.approx(y.mean(), abs=0.1)
+    assert p.std[0] == pytest.approx(y.std(), rel=0.15)
+
+
+# --------------------------------------------------------------------------------------------- input noise
+
+
+def test_predictions_stay_unbiased_and_calibrated_when_the_target_is_noisier():
+    rng = np.random.default_rng(2)
+    X, y = sky(1500)
+    X_test, y_test = sky(3000, 4)
+    deep, shallow = np.full(3, 0.05), np.array([0.7, 0.4, 0.5])
+    seen = X + deep * rng.standard_normal(X.shape)
+    seen_test = X_test + shallow * rng.standard_normal(X_test.shape)
+    ignorant = quick().fit(seen, y).predict_distribution(seen_test)
+    aware = quick().fit(seen, y, X_std=np.tile(deep, (1500, 1)))
+    p = aware.predict_distribution(seen_test, X_std=np.tile(shallow, (3000, 1)))
+    slope = {name: np.polyfit(q.mean, y_test, 1)[0] for name, q in (("aware", p), ("ignorant", ignorant))}
+    assert slope["aware"] == pytest.approx(1.0, abs=0.06)
+    assert slope["ignorant"] < 0.85
+    for level in (0.68, 0.95):
+        assert np.mean(np.abs(p.cdf(y_test) - 0.5) < level / 2) == pytest.approx(level, abs=0.03)
+    assert np.all(p.input_variance > 0.0)
+    clear = aware.predict_distribution(seen_test, X_std=np.zeros((3000, 3)))
+    assert np.median(clear.std) < 0.5 * np.median(p.std)
+
+
+def test_noise_in_training_is_not_counted_twice():
+    rng = np.random.default_rng(3)
+    X, y = sky(1500)
+    std = np.exp(rng.normal(-1.2, 0.5, X.shape))
+    model = quick().fit(X + std * rng.standard_normal(X.shape), y, X_std=std)
+    X_test, y_test = sky(3000, 5)
+    std = np.exp(rng.normal(-1.2, 0.5, X_test.shape))
+    p = model.predict_distribution(X_test + std * rng.standard_normal(X_test.shape), X_std=std)
+    assert ((y_test - p.mean) / p.std).std() == pytest.approx(1.0, abs=0.06)
+
+
+def test_classes_of_errors_are_close_to_every_row_by_itself():
+    rng = np.random.default_rng(4)
+    X, y = sky(1000)
+    level = np.exp(rng.normal(-1.5, 0.6, (1000, 1)))
+    std = level * np.array([1.0, 0.6, 0.8]) * np.exp(0.05 * rng.standard_normal((1000, 3)))
+    noisy = X + std * rng.standard_normal(X.shape)
+    model = quick(noise_classes=24).fit(noisy, y, X_std=std)
+    few = model.predict_distribution(noisy[:60], X_std=std[:60])
+    inputs = model.members_[0].standardisation.inputs
+    alone = NoiseClasses(np.log(std[:60]), std[:60] ** 2, np.full(3, 1e-9))
+    object.__setattr__(inputs, "noise", alone)
+    model.members_[0]._spreads.clear()
+    exact = model.predict_distribution(noisy[:60], X_std=std[:60])
+    assert np.quantile(np.abs(few.mean - exact.mean) / exact.std, 0.9) < 0.1
+    assert np.median(np.abs(few.mean - exact.mean) / exact.std) < 0.03
+    assert np.median(np.abs(few.std / exact.std - 1.0)) < 0.05
+
+
+def test_errors_far_from_those_of_training_have_classes_of_their_own():
+    std = np.tile([0.1, 0.2], (50, 1)) * np.linspace(0.9, 1.1, 50)[:, None]
+    classes = fit_noise_classes(
+        RawRows(np.random.default_rng(0).standard_normal((50, 2)), std[:, 0], std[:, 0], std), 4
+    )
+    target = np.array([[0.1, 0.2], [1.0, 2.0], [0.01, 0.02], [0.1, 7.0]])
+    codes = classes.assign(target, np.array([[True, True]] * 3 + [[True, False]]))
+    assert [code < 0 for code in codes[:, 0]] == [True, False, False, True]
+    for row in (0, 1, 2):
+        np.testing.assert_allclose(np.sqrt(classes.variance(tuple(codes[row]))), target[row], rtol=0.2)
+    assert np.sqrt(classes.variance(tuple(codes[3])))[0] == pytest.approx(0.1, rel=0.2)
+
+
+# ------------------------------------------------------------------------------------------ nothing else changes
+
+
+def test_complete_rows_do_not_notice_others(gappy):
+    model, X, _ = gappy
+    complete = np.isfinite(X).all(axis=1)
+    alone, among = model.predict_distribution(X[complete]), model.predict_distribution(X)[complete]
+    np.testing.assert_allclose(among.mean, alone.mean, rtol=1e-12)
+    np.testing.assert_allclose(among.variance, alone.variance, rtol=1e-12)
+
+
+def test_rows_do_not_depend_on_the_company_they_keep(gappy):
+    model, X, _ = gappy
+    whole = model.predict_distribution(X[:200])
+    for rows in (slice(0, 1), slice(30, 77), [5, 150, 3]):
+        part = model.predict_distribution(X[:200][rows])
+        np.testing.assert_allclose(part.mean, whole[rows].mean, rtol=1e-10)
+        np.testing.assert_allclose(part.input_variance, whole[rows].input_variance, rtol=1e-7, atol=1e-12)
+
+
+def test_saved_models_predict_the_same(gappy, tmp_path):
+    model, X, y = gappy
+    std = np.full(X.shape, 0.1)
+    noisy = quick(max_iter=10).fit(X, y, X_std=std)
+    for one, errors in ((model, None), (noisy, std)):
+        one.save(tmp_path / "m.gpzed")
+        p, q = (m.predict_distribution(X, X_std=errors) for m in (one, load_model(tmp_path / "m.gpzed")))
+        for name in ("weights", "means", "model_variances", "noise_variances", "input_variances"):
+            np.testing.assert_array_equal(getattr(p, name), getattr(q, name))
+
+
+def test_streams_learn_the_same(gappy):
+    _, X, y = gappy
+    chunks = [(X[i : i + 400], y[i : i + 400]) for i in range(0, 1500, 400)]
+    stream = quick(density_components=1).fit_stream(chunks).predict_distribution(X)
+    memory = quick(density_components=1).fit(X, y).predict_distribution(X)
+    assert stream.log_pdf(y).mean() == pytest.approx(memory.log_pdf(y).mean(), abs=0.1)
+    assert stream.input_variance.mean() == pytest.approx(memory.input_variance.mean(), rel=0.2)
+
+
+def test_an_interrupted_training_goes_on_as_if_nothing_had_happened(gappy, tmp_path):
+    _, X, y = gappy
+    X, y = X[:300], y[:300]
+    whole = quick(n_basis=5, max_iter=30).fit(X, y)
+    steps = []
+
+    def stop(step):
+        steps.append(step)
+        if len(steps) == 18:
+            raise KeyboardInterrupt
+
+    options = {"n_basis": 5, "max_iter": 30, "checkpoint": tmp_path / "c", "checkpoint_every": 1}
+    with pytest.raises(KeyboardInterrupt):
+        quick(**options, callback=stop).fit(X, y)
+    assert steps[-1].stage > 0
+    resumed = quick(**options).fit(X, y)
+    np.testing.assert_array_equal(resumed.weights_, whole.weights_)
+
+
+def test_committees_and_functions(gappy):
+    _, X, y = gappy
+    model = quick(n_members=2, max_iter=10, density_components=2).fit(X, y)
+    p = model.predict_distribution(X[:50])
+    assert p.n_components == model.n_components_ == 4
+    np.testing.assert_allclose(p.weights.sum(axis=1), 1.0)
+    values = model.sample_y(X[:50], 200)
+    assert values.shape == (50, 200)
+    assert np.abs(values.mean(axis=1) - p.mean).max() < 0.5
+
+
+def test_duplicates_with_gaps_are_merged():
+    X, y = sky(60)
+    X = with_gaps(X)
+    once = quick(n_basis=4, max_iter=5).fit(X, y, np.full(60, 2.0))
+    twice = quick(n_basis=4, max_iter=5).fit(np.vstack([X, X]), np.concatenate([y, y]))
+    np.testing.assert_array_equal(once.weights_, twice.weights_)
+
+
+def test_keys_tell_patterns_and_classes_apart():
+    X = np.array([[1.0, 2.0], [np.nan, 2.0], [1.0, 3.0], [np.nan, np.nan]])
+    keys, which = keys_of(X, None, None)
+    assert set(keys) == {(b"\x01\x01", ()), (b"\x00\x01", ()), (b"\x00\x00", ())}
+    assert which[0] == which[2]
+    assert len({which[0], which[1], which[3]}) == 3
+
+
+# ---------------------------------------------------------------------------------------------- bad input
+
+
+def test_what_users_may_get_wrong():
+    X, y = sky(50)
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        quick(missing="error").fit(with_gaps(X), y)
+    with pytest.raises(ValueError, match=r"X has only NaN in feature \[1\]"):
+        quick().fit(np.where([True, False, True], X, np.nan), y)
+    with pytest.raises(ValueError, match=r"`X_std` has shape \(50, 2\); expected \(50, 3\)"):
+        quick().fit(X, y, X_std=X[:, :2] ** 2)
+    std = np.ones(X.shape)
+    std[3, 1] = -1.0
+    with pytest.raises(ValueError, match=r"`X_std` has 1 negative or non-finite.*row 3, column 1 \(-1.0\)"):
+        quick().fit(X, y, X_std=std)
+    with pytest.raises(ValueError, match=r"`missing` is 'margin'.*Did you mean \"marginalise\""):
+        quick(missing="margin").fit(X, y)
+    with pytest.raises(ValueError, match="`density_components` is 0"):
+        quick(density_components=0).fit(X, y)
+    plain = quick(max_iter=2, n_basis=3).fit(X, y)
+    with pytest.raises(ValueError, match="`X_std` is given but the model was trained without"):
+        plain.predict(X, X_std=np.ones(X.shape))
+    noisy = quick(max_iter=2, n_basis=3).fit(X, y, X_std=np.ones(X.shape))
+    with pytest.raises(ValueError, match="trained with errors of the inputs; give `X_std`"):
+        noisy.predict(X)
+    with pytest.raises(ValueError, match="`X_std` is given for training or validation rows only"):
+        quick().fit(X, y, X_std=np.ones(X.shape), validation_data=(X, y))
+    with pytest.raises(ValueError, match="chunk 1 of `source` differs from the first in having `X_std`"):
+        quick().fit_stream([(X, y, None, np.ones(X.shape)), (X, y)])
+
+
+def test_density_of_one_complete_group_is_its_moments():
+    X, _ = sky(100)
+    centred = X - X.mean(axis=0)
+    density = fit_gaussian([GroupMoments(np.ones(3, bool), np.zeros(3), 100.0, X.mean(axis=0), centred.T @ centred)], 3)
+    assert isinstance(density, Density)
+    np.testing.assert_array_equal(density.covariances[0], centred.T @ centred / 100.0)
