@@ -57,6 +57,8 @@ class Coverage:
         Below the first value the share falls by a factor e for every such step of the log density.
     mean, variance : float
         Of the training targets: the prediction where nothing else is known.
+    n_rows : int
+        Training rows, of which a part served to learn the density.
     """
 
     whitening: Whitening
@@ -66,6 +68,7 @@ class Coverage:
     tail_scale: float
     mean: float
     variance: float
+    n_rows: int = 0
 
     def __call__(self, X: FloatArray, team: Team | None = None) -> FloatArray:
         """Coverage of raw inputs (n, d), shape (n,), from 0 to 1.
@@ -95,6 +98,12 @@ class Coverage:
         terms = self.Ct @ Zt
         return np.asarray(np.exp(terms - logsumexp(terms, axis=0)).T)
 
+    def log_density_of(self, X: FloatArray, team: Team | None = None) -> FloatArray:
+        """Log density of raw inputs in their own units, shape (n,); missing ones are filled."""
+        missing = np.isnan(X)
+        X = _fill(X, missing, self.whitening) if missing.any() else X
+        return self.densities(X, team or Team(1)) + float(np.linalg.slogdet(self.whitening.matrix)[1])
+
     def densities(self, X: FloatArray, team: Team) -> FloatArray:
         """Log density of raw inputs, shape (n,)."""
         n = len(X)
@@ -118,7 +127,8 @@ class Coverage:
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         """Header and arrays for the model file."""
-        header = {"tail_scale": self.tail_scale, "mean": self.mean, "variance": self.variance}
+        names = ("tail_scale", "mean", "variance", "n_rows")
+        header = {name: getattr(self, name) for name in names}
         arrays = {
             "whitening_mean": self.whitening.mean,
             "whitening_matrix": self.whitening.matrix,
@@ -143,13 +153,15 @@ class Coverage:
             header["tail_scale"],
             header["mean"],
             header["variance"],
+            header["n_rows"],
         )
 
 
 def learn_coverage(data: TrainingData, rng: np.random.Generator) -> Coverage | None:
     """Learn the density from a sample of training rows, wherever these are."""
     _, y_mean, y_scale = data.summary(None)
-    return fit_coverage(data.sample(MAX_ROWS, rng).X, y_mean, y_scale**2, rng)
+    found = fit_coverage(data.sample(MAX_ROWS, rng).X, y_mean, y_scale**2, rng)
+    return None if found is None else replace(found, n_rows=data.n)
 
 
 def fit_coverage(X: FloatArray, y_mean: float, y_variance: float, rng: np.random.Generator) -> Coverage | None:

@@ -9,9 +9,10 @@ weights w, is :math:`\mathrm{tr}(Q S^{-1})` with :math:`Q = \sum_j w_j \phi_j \p
 Objects that are chosen one after the other, each with S as the earlier ones leave it, make a batch with diminishing
 returns: a second object like the first gains little.
 
-Where coverage is low, variance was added because nothing is known there (`gpzed.model.coverage`). Objects are put into
-the regions of a division of the inputs; that part of a region's variance is taken to fall as 1 / (1 + k / `COVERED_BY`)
-with k spectra in it.
+The posterior knows only the weights of the basis functions that are there; where training rows are few, these are not
+in the right places. So objects are put into regions, and each region has a number T of training rows, from the density
+of these (`gpzed.model.coverage`) over that of the objects. Of the variance in a region, the part τ / (τ + T) is taken
+to be for want of training rows, and to fall as these become more; τ is `ENOUGH`.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ import numpy as np
 from gpzed._types import FloatArray, IntArray
 from gpzed.core.engine import Block, Scratch, Team
 from gpzed.core.evidence import responses
+from gpzed.model.coverage import fit_coverage
 from gpzed.model.regressor import GPzRegressor
 from gpzed.model.training import Member
 from gpzed.prediction import Prediction
 
-COVERED_BY = 5.0
-"""Spectra in a region that halve what is unknown there."""
+ENOUGH = 5.0
+"""Training rows in a region at which half of its variance counts as due to something else."""
+MAX_LOG_RATIO = 5.0
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class Survey:
     weight : ndarray of shape (n,), optional
         How much each object matters; equal by default.
     region : ndarray of int of shape (n,), optional
-        Regions from 0, for the part of the variance that low coverage adds; one region by default.
+        Regions from 0, for the part of the variance that is for want of training rows; one region by default.
     X_std : ndarray of shape (n, d), optional
         Standard errors of the inputs, if the model was trained with some.
 
@@ -69,6 +72,8 @@ class Survey:
         As it is now.
     unknown : ndarray of shape (n,)
         The part of each object's variance that low coverage adds.
+    trained : ndarray of shape (g,)
+        Expected number of training rows in each region.
     """
 
     def __init__(
@@ -90,7 +95,12 @@ class Survey:
         self._views = [_View.of(member, X, X_std) for member in model.members_]
         self._Q = [(view.Phi * self.weight) @ view.Phi.T for view in self._views]
         count = int(self.region.max()) + 1 if n else 0
-        self._unknown_of = np.bincount(self.region, self.weight * self.unknown, count)
+        self._variance = np.bincount(self.region, self.weight * self.prediction.variance, count)
+        self.trained = _training_rows(model, X, self.region, count)
+
+    def _lacking(self, k: FloatArray) -> FloatArray:
+        """Variance of each region for want of training rows, once it has k more."""
+        return np.asarray(self._variance * ENOUGH / (ENOUGH + self.trained + k))
 
     def group_gain(self, rows: IntArray) -> float:
         """Return by how much spectra of these objects lower the weighted sum of all variances.
@@ -106,8 +116,8 @@ class Survey:
             gain = view.S_inverse @ half
             small = np.eye(half.shape[1]) + half.T @ gain
             falls.append(float(np.trace(np.linalg.solve(small, gain.T @ Q @ gain))))
-        k = np.bincount(self.region[rows], minlength=len(self._unknown_of))
-        return float(np.mean(falls) + np.sum(self._unknown_of * k / (COVERED_BY + k)))
+        k = np.bincount(self.region[rows], minlength=len(self.trained)).astype(np.float64)
+        return float(np.mean(falls) + np.sum(self._lacking(np.zeros_like(k)) - self._lacking(k)))
 
     def batch(self, n_spectra: int, candidates: IntArray | None = None) -> tuple[IntArray, FloatArray]:
         """Choose objects for spectra one after the other, each with the earlier ones taken into account.
@@ -127,13 +137,12 @@ class Survey:
         """
         rows = np.arange(len(self.weight)) if candidates is None else np.asarray(candidates, dtype=np.intp)
         fields = [_Field.of(view, Q, rows) for view, Q in zip(self._views, self._Q, strict=True)]
-        seen = np.zeros(len(self._unknown_of))
+        seen = np.zeros(len(self.trained))
         free = np.ones(len(rows), dtype=bool)
         chosen, gains = [], []
         for _ in range(min(n_spectra, len(rows))):
             gain = np.mean([field.gains() for field in fields], axis=0)
-            left = self._unknown_of * COVERED_BY / (COVERED_BY + seen)
-            gain += (left - self._unknown_of * COVERED_BY / (COVERED_BY + seen + 1.0))[self.region[rows]]
+            gain += (self._lacking(seen) - self._lacking(seen + 1.0))[self.region[rows]]
             best = int(np.argmax(np.where(free, gain, -np.inf)))
             chosen.append(int(rows[best]))
             gains.append(float(gain[best]))
@@ -142,6 +151,21 @@ class Survey:
             for field in fields:
                 field.observe(best)
         return np.array(chosen, dtype=np.intp), np.array(gains)
+
+
+def _training_rows(model: GPzRegressor, X: FloatArray, region: IntArray, count: int) -> FloatArray:
+    """Return how many training rows to expect in each region, by the ratio of their density and that of X.
+
+    Without a density of the training inputs, or with too few objects for one of their own, there are as many as not to
+    matter.
+    """
+    density = model.coverage_
+    own = None if density is None else fit_coverage(X, 0.0, 1.0, np.random.default_rng(0))
+    if density is None or own is None:
+        return np.full(count, np.inf)
+    log_ratio = density.log_density_of(X) - own.log_density_of(X)
+    ratio = np.exp(np.minimum(log_ratio, MAX_LOG_RATIO))
+    return np.asarray(density.n_rows / len(X) * np.bincount(region, ratio, count), dtype=np.float64)
 
 
 @dataclass
