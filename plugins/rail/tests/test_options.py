@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args, get_origin
+
 import numpy as np
 import pytest
 import yaml
@@ -20,18 +22,10 @@ from rail_data import GROUP, QUICK, inform
 OTHER = {
     "n_basis": 7,
     "covariance": "VD",
-    "noise": "homoscedastic",
-    "relevance": "shared",
-    "mean_function": "linear",
-    "whitening": "scale",
-    "weighting": "precision",
-    "init": "random",
-    "features_magnitudes": "asinh",
     "features_extinction": {"mag_u_lsst": 4.8},
     "weights_method": "redshift",
     "weights_target": "other.parquet",
     "split_column": "part",
-    "sentinels_nan": "not_detected",
     "sentinels_limit_range": [15.0, 35.0],
 }
 TOGETHER = {"weights_target": {"weights_method": "target"}}
@@ -41,6 +35,9 @@ def other(name: str, hint: object, default: object) -> object:
     """Return a value that differs from the default and is valid."""
     if name in OTHER:
         return OTHER[name]
+    choices = [choice for part in (hint, *get_args(hint)) if get_origin(part) is Literal for choice in get_args(part)]
+    if any(choice != default for choice in choices):
+        return next(choice for choice in choices if choice != default)
     if isinstance(default, bool):
         return not default
     if isinstance(default, int):
