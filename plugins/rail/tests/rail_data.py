@@ -23,7 +23,7 @@ def read(path: str) -> dict[str, np.ndarray]:
 
 
 def copies(table: dict[str, np.ndarray], times: int, seed: int = 0) -> dict[str, np.ndarray]:
-    """Return a table many times over, with magnitudes moved a little and a few non-detections."""
+    """Return a table many times over, with magnitudes moved a little, a few non-detections and a few bands missing."""
     rng = np.random.default_rng(seed)
     more = {name: np.concatenate([values] * times) for name, values in table.items()}
     n = len(more["id"])
@@ -31,6 +31,7 @@ def copies(table: dict[str, np.ndarray], times: int, seed: int = 0) -> dict[str,
     for name in [name for name in more if name.startswith("mag_") and "err" not in name]:
         more[name] = (more[name] + 0.05 * rng.standard_normal(n)).astype(np.float32)
         more[name][rng.random(n) < 0.05] = 99.0
+        more[name][rng.random(n) < 0.03] = np.nan
     return more
 
 

@@ -25,9 +25,11 @@ OTHER = {
     "features_extinction": {"mag_u_lsst": 4.8},
     "weights_method": "redshift",
     "weights_target": "other.parquet",
+    "features_non_detections": "marginalise",
     "split_column": "part",
     "sentinels_limit_range": [15.0, 35.0],
 }
+#: What must be set with it.
 TOGETHER = {"weights_target": {"weights_method": "target"}}
 
 
@@ -46,7 +48,7 @@ def other(name: str, hint: object, default: object) -> object:
         return default * 0.75 if default else 0.25
     if isinstance(default, list):
         return [*default, 77.0]
-    if default is None:
+    if default is None or int in get_args(hint):
         return 3 if "int" in str(hint) else 0.5
     pytest.fail(f"{name} has default {default!r} of hint {hint}: put another value into OTHER")
 
@@ -179,6 +181,21 @@ def test_mag_limits_are_matched_by_name(training: dict[str, np.ndarray]) -> None
     found = [means(inform(table, mag_limits=given), table) for given in (limits, same, other_limit)]
     np.testing.assert_array_equal(found[0], found[1])
     assert not np.allclose(found[0], found[2])
+
+
+def test_mag_limits_are_used_whatever_the_magnitudes(training: dict[str, np.ndarray]) -> None:
+    def treatment(**options: object) -> str:
+        return GPZedInformer.make_stage(name="t", **options).run_config().features.non_detection
+
+    assert treatment(features_magnitudes="asinh") == treatment(features_magnitudes="pogson") == "limit"
+    assert treatment(features_magnitudes="asinh", mag_limits={}) == "flux"
+    assert treatment(features_magnitudes="asinh", features_non_detections="flux") == "flux"
+    with pytest.raises(ConfigError, match='`mag_limits` is given but `features_non_detections` is "flux"'):
+        treatment(features_magnitudes="asinh", features_non_detections="flux", mag_limits={"mag_u_lsst": 26.0})
+    table = unseen(training, 99.0)
+    options = {"features_magnitudes": "asinh"}
+    usual, bright = inform(table, **options), inform(table, **options, mag_limits={"mag_u_lsst": 25.0})
+    assert not np.allclose(means(usual, table), means(bright, table))
 
 
 def test_ref_band_stands_beside_the_colours(training: dict[str, np.ndarray]) -> None:

@@ -42,7 +42,7 @@ OF_GPZ_V1 = {
     "pca_decorrelate": '`whitening`: "pca" for true, "scale" for false',
     "train_frac": "`validation_fraction`, which is 1 - train_frac",
     "max_attempt": "`patience`",
-    "log_errors": "`features_errors`",
+    "log_errors": '`features_errors`, "inputs" for true',
     "replace_error_vals": "nothing: a band whose error is no error has no measurement",
 }
 
@@ -111,6 +111,7 @@ def run_config(config: Mapping[str, Any], schema: PhotometrySchema) -> RunConfig
         features["extinction"] = _by_band(features["extinction"], schema, "features_extinction")
     features |= _reference(config, features, schema)
     stored["sentinels"] |= sentinel_options(config, schema)
+    features["non_detections"] = _non_detections(config, features, bool(stored["sentinels"]["limits"]))
     return RunConfig.from_dict(stored, source="RAIL configuration")
 
 
@@ -153,6 +154,19 @@ def _reference(config: Mapping[str, Any], features: Mapping[str, Any], schema: P
     if band is None:
         raise SchemaError(f"`ref_band` is {given!r}; expected one of `bands`: {', '.join(schema.mag.values())}")
     return {"reference_band": band}
+
+
+def _non_detections(config: Mapping[str, Any], features: Mapping[str, Any], has_limits: bool) -> str:
+    """Return what becomes of non-detections: RAIL's limits are used unless something else is asked for."""
+    asked: str = features["non_detections"]
+    if asked == "auto":
+        return "limit" if has_limits else asked
+    if asked != "limit" and has_limits and config["mag_limits"] != SHARED_PARAMS["mag_limits"]:
+        raise ConfigError(
+            f'`mag_limits` is given but `features_non_detections` is "{asked}", which has no use for them; '
+            "give one of the two"
+        )
+    return asked
 
 
 def sentinel_options(config: Mapping[str, Any], schema: PhotometrySchema) -> dict[str, Any]:

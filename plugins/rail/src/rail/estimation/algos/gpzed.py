@@ -266,7 +266,7 @@ def _filled_up(table: Catalog) -> Catalog:
     """Return the table with its last row repeated up to a round number of rows.
 
     Matrix products treat the last few rows of a block otherwise than the rest, which shows in the last digit. With
-    round numbers of rows only, a row gets the same bits whatever rows come with it.
+    round numbers of rows only, a row gets the same bits whatever rows come with it, as long as no band is missing.
     """
     n = len(table)
     return table.take(np.minimum(np.arange(-(-n // ROUND_ROWS) * ROUND_ROWS), n - 1)) if n % ROUND_ROWS else table
