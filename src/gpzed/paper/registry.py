@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpzed.paper.bench import Experiment
 from gpzed.paper.bias import BIAS
 from gpzed.paper.complexity import COMPLEXITY
+from gpzed.paper.defaults import DEFAULTS
 from gpzed.paper.fraction import FRACTION
 from gpzed.paper.metrics import METRICS
 from gpzed.paper.rejection import IMPROVEMENT, REJECTION
@@ -28,5 +29,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         TIME,
         SINC,
         SURFACE,
+        DEFAULTS,
     )
 }

@@ -114,7 +114,9 @@ def _draw_one(ax: Any, model: dict[str, Any], title: str) -> None:
     """Draw a surface from above with the ellipses of its basis functions."""
     line = np.linspace(-LIMIT, LIMIT, N_GRID)
     ax.contourf(line, line, floats(model["surface"]).reshape(N_GRID, N_GRID), np.linspace(-1.3, 1.3, 27), cmap="RdBu_r")
-    plot_basis_ellipses(floats(model["centres"]), floats(model["factors"]), ax, weights=floats(model["weights"]))
+    plot_basis_ellipses(
+        floats(model["centres"]), floats(model["factors"]), ax, weights=floats(model["weights"]), names=("x", "y")
+    )
     ax.set(title=title, xlim=(-LIMIT, LIMIT), ylim=(-LIMIT, LIMIT), aspect="equal")
 
 

@@ -103,6 +103,7 @@ def _show(terminal: Terminal, content: Table, title: str, as_json: bool) -> None
         terminal.json([dict(zip(content.headings, row, strict=True)) for row in content.rows])
         return
     table = RichTable(*content.headings, box=None, pad_edge=False, title=title, title_justify="left")
+    table.columns[0].no_wrap = True
     for column in table.columns[1:]:
         column.overflow = "fold"
     for row in content.rows:
