@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpzed._types import FloatArray
-from gpzed.errors import ConvergenceWarning
+from gpzed.errors import ConvergenceWarning, DataWarning
 from gpzed.model import ExactGPRegressor, GPzRegressor, SPGPRegressor, TrainingReport
 from gpzed.paper.data import Sets
 from gpzed.paper.forest import train_forest
@@ -103,7 +103,8 @@ def _spgp(sets: Sets, size: int, effort: Effort) -> Trained:
 def _exact(sets: Sets, size: int, effort: Effort) -> Trained:
     model = ExactGPRegressor(max_rows=size, random_state=effort.seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        for expected in (ConvergenceWarning, DataWarning):  # it is meant to take a subset, which is recorded
+            warnings.simplefilter("ignore", expected)
         model.fit(sets.train.X, sets.train.z)
     return Trained(model.predict_distribution, {"rows": model.n_rows_})
 

@@ -91,8 +91,8 @@ def _draw_learner(index: int, n: int, rng: np.random.Generator) -> tuple[BaseEst
     if index % 2:
         settings: dict[str, Any] = {
             "learning_rate": float(np.exp(rng.uniform(np.log(0.03), np.log(0.3)))),
-            "max_iter": int(rng.integers(100, 401)),
-            "max_leaf_nodes": int(rng.integers(8, 64)),
+            "max_iter": int(rng.integers(50, 201)),
+            "max_leaf_nodes": int(rng.integers(8, 48)),
             "min_samples_leaf": int(rng.integers(5, 51)),
         }
         learner: BaseEstimator = HistGradientBoostingRegressor(**settings, random_state=state)
@@ -105,7 +105,7 @@ def _draw_learner(index: int, n: int, rng: np.random.Generator) -> tuple[BaseEst
         "alpha": float(10.0 ** rng.uniform(-6.0, -2.0)),
         "learning_rate_init": float(10.0 ** rng.uniform(-3.0, -2.0)),
     }
-    network = MLPRegressor(**settings, max_iter=200, early_stopping=True, n_iter_no_change=15, random_state=state)
+    network = MLPRegressor(**settings, max_iter=100, early_stopping=True, n_iter_no_change=10, random_state=state)
     whiten = bool(rng.integers(2))
     steps = [StandardScaler(), PCA(whiten=True)] if whiten else [StandardScaler()]
     rows = rng.choice(n, size=min(n, NETWORK_ROWS), replace=False)
