@@ -4,13 +4,19 @@ With the quadratic feature map ``z(x) = [1, x, x_k x_l]`` of q entries, the loga
 linear, ``ln phi_j(x) = z(x)' C[:, j]``, so that responses and gradients are matrix products over the rows:
 ``ln Phi = Z C`` and ``dL/dC = Z' G``. The six structures differ only in how ``C`` is made from ``P`` and
 ``Lambda`` and in how ``dL/dC`` is folded back. Arrays over rows are stored features first, ``(q, n)``.
+
+The neurons of appendix B are sigmoids of a linear function, ``phi_j = 1 / (1 + exp(-t_j))`` with ``t = Z C`` and the
+linear map ``z(x) = [1, x]``; all else is the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gpzed._types import FloatArray
+from gpzed.core.covariance import Structure
 from gpzed.core.fastmath import fill_quadratic
 
 
@@ -24,10 +30,42 @@ def quadratic_map(Xt: FloatArray, is_full: bool, out: FloatArray) -> FloatArray:
     is_full : bool
         All products ``x_k x_l`` (k <= l) if true, only the squares otherwise.
     out : ndarray of shape (q, n)
-        Filled and returned.
+        Filled and returned; with 1 + d rows it gets the linear map alone.
     """
-    fill_quadratic(Xt, is_full, out)
+    d = len(Xt)
+    if len(out) == 1 + d:
+        out[0], out[1:] = 1.0, Xt
+    else:
+        fill_quadratic(Xt, is_full, out)
     return out
+
+
+def make_coefficients(structure: Structure, P: FloatArray, Gamma: FloatArray) -> FloatArray:
+    """Coefficients ``C`` (q, m) of the basis functions of a structure, or of neurons."""
+    if structure.is_sigmoid:
+        return np.concatenate([Gamma[None], P.T])
+    return coefficients(P, structure.expand(Gamma, P.shape[1]))
+
+
+def fold_coefficients(
+    structure: Structure, grad_C: FloatArray, P: FloatArray, Gamma: FloatArray, more: Sequence[FloatArray] = ()
+) -> tuple[FloatArray, FloatArray]:
+    """Turn ``dL/dC`` into gradients for ``P`` and ``Gamma``, for which `make_coefficients` gave C.
+
+    `more` are gradients for P and Lambda from elsewhere, to be added, if any.
+    """
+    if structure.is_sigmoid:
+        return np.ascontiguousarray(grad_C[1:].T), grad_C[0].copy()
+    grad_P, grad_Lambda = pull_back(grad_C, P, structure.expand(Gamma, P.shape[1]))
+    if more:
+        grad_P, grad_Lambda = grad_P + more[0], grad_Lambda + more[1]
+    return grad_P, structure.fold(Gamma, grad_Lambda)
+
+
+def log_sigmoid(t: FloatArray) -> None:
+    """Replace t by the logarithm of its sigmoid, in place and without overflow."""
+    np.logaddexp(0.0, np.negative(t, out=t), out=t)
+    np.negative(t, out=t)
 
 
 def coefficients(P: FloatArray, Lambda: FloatArray) -> FloatArray:

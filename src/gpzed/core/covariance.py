@@ -4,6 +4,9 @@ Basis function j has the precision matrix ``Lambda_j = Gamma_j' Gamma_j``. The s
 ``Gamma_j`` may be (a multiple of the identity, diagonal, full) and in whether all basis functions share it.
 Everything that depends on the structure is in the table ``STRUCTURES`` below: to change one, or to add a
 seventh, edit one row and the two small functions that it names.
+
+``NETWORK`` is no covariance: its basis functions are the neurons of appendix B, ``phi_j = sigmoid(x p_j' + gamma_j)``,
+with the weights of the neuron in the place of the centre and its bias in that of Gamma.
 """
 
 from __future__ import annotations
@@ -71,6 +74,8 @@ class Structure:
         ``(Gamma, grad_Lambda) -> grad_Gamma``.
     factor : callable
         Full ``Lambda`` of shape (g, d, d) ``-> Gamma``, the nearest member of the structure: used to start.
+    is_sigmoid : bool
+        Whether basis functions are sigmoids of a linear function; there is no ``Lambda`` then.
     """
 
     code: str
@@ -79,16 +84,17 @@ class Structure:
     expand: Callable[[FloatArray, int], FloatArray]
     fold: Callable[[FloatArray, FloatArray], FloatArray]
     factor: Callable[[FloatArray], FloatArray]
+    is_sigmoid: bool = False
 
     def gamma_shape(self, m: int, d: int) -> tuple[int, ...]:
         """Shape of the array ``Gamma`` for m basis functions in d dimensions."""
         g = 1 if self.is_global else m
-        tail: dict[str, tuple[int, ...]] = {"L": (), "D": (d,), "C": (d, d)}
+        tail: dict[str, tuple[int, ...]] = {"L": (), "D": (d,), "C": (d, d), "N": ()}
         return (g, *tail[self.code[1]])
 
     def n_quadratic(self, d: int) -> int:
         """Count the columns q of the quadratic feature map that this structure needs."""
-        return 1 + d + (d * (d + 1) // 2 if self.is_full else d)
+        return 1 + d + (0 if self.is_sigmoid else d * (d + 1) // 2 if self.is_full else d)
 
 
 STRUCTURES: dict[str, Structure] = {
@@ -101,13 +107,22 @@ STRUCTURES: dict[str, Structure] = {
 }
 
 
+def _no_covariance(*_: object) -> FloatArray:
+    raise AssertionError("a sigmoid basis function has no covariance")
+
+
+NETWORK = Structure("ANN", False, False, _no_covariance, _no_covariance, _no_covariance, is_sigmoid=True)
+BASES: dict[str, Structure] = {**STRUCTURES, NETWORK.code: NETWORK}
+"""All that `covariance` may be."""
+
+
 def get_structure(code: str) -> Structure:
     """Look up a structure by its code.
 
     Parameters
     ----------
     code : str
-        One of "GL", "VL", "GD", "VD", "GC", "VC".
+        One of "GL", "VL", "GD", "VD", "GC", "VC", or "ANN".
 
     Returns
     -------
@@ -124,9 +139,9 @@ def get_structure(code: str) -> Structure:
     (5, 3, 3)
     """
     try:
-        return STRUCTURES[code]
+        return BASES[code]
     except (KeyError, TypeError):
-        valid = ", ".join(f'"{name}"' for name in STRUCTURES)
+        valid = ", ".join(f'"{name}"' for name in BASES)
         raise ValueError(f"`covariance` is {code!r}; expected one of {valid}.") from None
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from gpzed._types import FloatArray
-from gpzed.core.basis import coefficients, pull_back, quadratic_map
+from gpzed.core.basis import fold_coefficients, log_sigmoid, make_coefficients, quadratic_map
 from gpzed.core.engine import Block, Engine, Scratch, Sums
 from gpzed.core.fastmath import (
     Basis,
@@ -58,6 +58,7 @@ class State:
     is_full: bool
     weighted_precision: bool
     blurs: tuple[Blur, ...] = ()  # basis functions as seen by rows of kind 1, 2, ...
+    is_sigmoid: bool = False
 
     def of(self, kind: int) -> State:
         """Return the state as rows of one kind see it."""
@@ -74,11 +75,11 @@ def make_state(
 ) -> State:
     """Prepare the parameters for the kernels."""
     structure = layout.structure
-    Lambda = structure.expand(parameters.Gamma, layout.d)
-    Ct = np.ascontiguousarray(coefficients(parameters.P, Lambda).T)
-    blurs = tuple(Blur(parameters.P, Lambda, kind.V) for kind in kinds)
+    Ct = np.ascontiguousarray(make_coefficients(structure, parameters.P, parameters.Gamma).T)
+    blurs = tuple(Blur(parameters.P, structure.expand(parameters.Gamma, layout.d), kind.V) for kind in kinds)
     u = np.ascontiguousarray(parameters.u)
-    return State(Ct, u, parameters.b, layout.k, structure.is_full, weighted_precision, blurs)
+    options = (structure.is_full, weighted_precision, blurs, structure.is_sigmoid)
+    return State(Ct, u, parameters.b, layout.k, *options)
 
 
 def responses(
@@ -102,6 +103,8 @@ def responses(
     if is_compiled() and Phi.flags.c_contiguous:
         return Zt, *responses_block(block.Xt, state.basis, scratch, Phi)
     np.matmul(state.Ct, Zt, out=Phi[:m])
+    if state.is_sigmoid:
+        log_sigmoid(Phi[:m])  # appendix B
     log_beta = respond(Phi[:m], state.u, state.b)  # Eq. 3.2 and 5.10
     Phi[m:] = Zt[: state.k]
     return Zt, Phi, log_beta
@@ -201,6 +204,8 @@ def backward(block: Block, scratch: Scratch, state: State, posterior: Posterior)
         lost = g_scaled * (block.v * sqrt_B**2 / block.omega)
         G -= state.u[:, None] * lost * Psi[:m]
         g_scaled = g_scaled - lost
+    if state.is_sigmoid:
+        G *= 1.0 - Psi[:m] / sqrt_B  # d ln phi / dt = 1 - phi
     sums = Zt @ G.T, Psi[:m] @ g_scaled, np.asarray(g_scaled @ sqrt_B), np.asarray(sqrt_B_delta @ sqrt_B_delta)
     return _pulled_back(sums, block, state)
 
@@ -320,13 +325,10 @@ def evaluate(
         noise_prior=0.5 * heteroscedastic * float(parameters.log_eta.sum()),
         noise_normalisation=-0.5 * heteroscedastic * layout.m * LOG_2PI,
     )
-    Lambda = layout.structure.expand(parameters.Gamma, layout.d)
-    grad_P, grad_Lambda = pull_back(grad_C, parameters.P, Lambda)
-    if pulled:
-        grad_P, grad_Lambda = grad_P + pulled[0], grad_Lambda + pulled[1]
+    grad_P, grad_Gamma = fold_coefficients(layout.structure, grad_C, parameters.P, parameters.Gamma, pulled)
     gradient = Parameters(
         P=grad_P,
-        Gamma=layout.structure.fold(parameters.Gamma, grad_Lambda),
+        Gamma=grad_Gamma,
         u=PhiT_g - eta * u,  # Eq. C.8
         b=float(sum_g),  # Eq. C.9
         log_alpha=layout.fold_alpha(

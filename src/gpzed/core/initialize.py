@@ -23,6 +23,8 @@ MAX_ROWS = 20_000
 """Rows that the start is computed from: a random subset of this size fixes it well enough."""
 WIDTH = 4.0
 """Basis functions are this much wider than the scatter of the rows they stand for, so that neighbours overlap."""
+STEEPNESS = 2.0
+"""Typical norm of a neuron's weights at the start: it goes from 0.1 to 0.9 over about two standard deviations."""
 SHRINKAGE = 2.0
 """Rows per feature for which the scatter around one centre counts as much as the pooled scatter."""
 
@@ -46,6 +48,12 @@ def start_centres(X: FloatArray, m: int, method: InitMethod, rng: np.random.Gene
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "One of the clusters is empty")  # that centre stays at its row
         return np.asarray(kmeans2(X, rows, iter=10, minit="matrix")[0])
+
+
+def start_neurons(centres: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Weights (m, d) and biases (m,) of sigmoids that are steepest at the centres, in random directions."""
+    P = rng.standard_normal(centres.shape) * (STEEPNESS / np.sqrt(centres.shape[1]))
+    return P, -np.einsum("md,md->m", P, centres)
 
 
 def local_precision(X: FloatArray, P: FloatArray) -> FloatArray:
@@ -89,13 +97,17 @@ def initialize(
         rows = rng.choice(len(X), MAX_ROWS, replace=False)
         X, y = X[rows], y[rows]
     P = start_centres(X, layout.m, method, rng)
-    Lambda = local_precision(X, P)
-    if layout.structure.is_global:
-        Lambda = np.linalg.inv(np.linalg.inv(Lambda).mean(axis=0, keepdims=True))
+    if layout.structure.is_sigmoid:
+        P, Gamma = start_neurons(P, rng)
+    else:
+        Lambda = local_precision(X, P)
+        if layout.structure.is_global:
+            Lambda = np.linalg.inv(np.linalg.inv(Lambda).mean(axis=0, keepdims=True))
+        Gamma = layout.structure.factor(Lambda)
     n_alpha = (layout.m if layout.relevance else 1) + layout.k
     start = Parameters(
         P=P,
-        Gamma=layout.structure.factor(Lambda),
+        Gamma=Gamma,
         u=np.zeros(layout.m),
         b=np.log(10.0),  # a tenth of the variance of the target is noise, until the residuals are known
         log_alpha=np.zeros(n_alpha),  # weights of the order of the target's scatter

@@ -11,6 +11,9 @@ Shapes are drawn towards a common one. A Wishart prior ``Lambda_j ~ W(Lambda_0)`
 zero exactly when all shapes agree, so the term is absent from GL, GD and GC. It does not depend on the units of
 the inputs nor on rotations ``Gamma -> Q Gamma``.
 
+The neurons of appendix B have no shapes; kappa is then the penalty ``-kappa/2 sum_j p_j p_j'`` on their weights that
+networks have (Eq. B.1).
+
 ``eta`` gets the exponential prior ``-rate eta``: Eq. 5.6 alone grows without bound as ``u_j -> 0, eta_j -> inf``.
 """
 
@@ -43,7 +46,7 @@ def shape_prior(Gamma: FloatArray, layout: Layout, kappa: float) -> tuple[float,
     kappa : float
         Strength: the number of rows' worth of evidence by which each shape is held to the common one.
     """
-    if kappa == 0.0 or layout.structure.is_global or layout.m == 1:
+    if kappa == 0.0 or layout.structure.is_global or layout.structure.is_sigmoid or layout.m == 1:
         return 0.0, np.zeros_like(Gamma)
     Lambda = layout.structure.expand(Gamma, layout.d)
     Lambda_0 = Lambda.mean(axis=0, keepdims=True)
@@ -61,13 +64,15 @@ def log_prior(parameters: Parameters, layout: Layout, kappa: float) -> tuple[flo
     gradient : Parameters
     """
     shape_value, grad_Gamma = shape_prior(parameters.Gamma, layout, kappa)
+    decay = kappa if layout.structure.is_sigmoid else 0.0
     eta = np.exp(parameters.log_eta) if layout.heteroscedastic else np.zeros(layout.m)
     gradient = Parameters(
-        P=np.zeros_like(parameters.P),
+        P=-decay * parameters.P,
         Gamma=grad_Gamma,
         u=np.zeros_like(parameters.u),
         b=0.0,
         log_alpha=np.zeros_like(parameters.log_alpha),
         log_eta=-ETA_RATE * eta,
     )
-    return shape_value - ETA_RATE * float(eta.sum()), gradient
+    decay_value = -0.5 * decay * float(np.sum(parameters.P**2))  # cf. Eq. B.1
+    return shape_value + decay_value - ETA_RATE * float(eta.sum()), gradient

@@ -6,10 +6,10 @@ from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any
 
-from gpzed.core.covariance import STRUCTURES, Structure
+from gpzed.core.covariance import BASES, Structure
 
 CHOICES: dict[str, tuple[str, ...]] = {
-    "covariance": tuple(STRUCTURES),
+    "covariance": tuple(BASES),
     "noise": ("heteroscedastic", "homoscedastic"),
     "relevance": ("ard", "shared"),
     "mean_function": ("zero", "constant", "linear"),
@@ -29,7 +29,7 @@ MIN_BASIS, MAX_BASIS = 5, 100
 
 def choose_n_basis(n: int, d: int, structure: Structure) -> int:
     """Choose the number of basis functions for n training rows with d features."""
-    numbers = d + {"L": 1, "D": d, "C": d * (d + 1) // 2}[structure.code[1]] * (not structure.is_global)
+    numbers = d + {"L": 1, "D": d, "C": d * (d + 1) // 2, "N": 1}[structure.code[1]] * (not structure.is_global)
     return int(min(max(n / (ROWS_PER_NUMBER * numbers), MIN_BASIS), MAX_BASIS))
 
 

@@ -68,8 +68,9 @@ class GPzRegressor(FittedModel):
     ----------
     n_basis : int or "auto"
         Number m of basis functions. "auto" lets it grow with the number of training rows (see Notes).
-    covariance : {"VC", "GC", "VD", "GD", "VL", "GL"}
+    covariance : {"VC", "GC", "VD", "GD", "VL", "GL", "ANN"}
         Structure of the basis functions' covariances: variable or global; full covariance, diagonal, or length-scale.
+        "ANN" has sigmoids in their place, the neurons of a network with one hidden layer (appendix B).
     noise : {"heteroscedastic", "homoscedastic"}
         Noise variance as a function of the inputs (section 5 of the paper), or constant (section 3).
     relevance : {"ard", "shared"}
@@ -87,7 +88,8 @@ class GPzRegressor(FittedModel):
     init : {"kmeans", "data", "random"}
         Where basis functions start: cluster centres, training rows, or uniformly in the box that holds the data.
     shape_prior : float
-        Strength of the prior that draws the shapes of the basis functions together; 0 for the paper's objective.
+        Strength of the prior that draws the shapes of the basis functions together (with "ANN": the weights of the
+        neurons to zero); 0 for the paper's objective.
     validation_fraction : float
         Part of the training rows held out to choose the iterate; 0 for none. Rows held out still enter the final
         posterior of the weights.

@@ -148,6 +148,7 @@ class Member:
         Expanded
         """
         expanded, table = self.expand(X, X_std)
+        require_covariance(self.layout, table.kinds)
         spreads = [self._spread(key, kind) for key, kind in zip(table.kind_keys, table.kinds, strict=True)]
         state = self.make_state(table.kinds)
         mean, nu, noise, added = predict(expanded.X, state, self.posterior, team, expanded.kind, spreads)
@@ -170,6 +171,15 @@ class Member:
                 self._spreads.pop(next(iter(self._spreads)))
             self._spreads[key] = Spread(self._forms, kind)
         return self._spreads[key]
+
+
+def require_covariance(layout: Layout, kinds: Sequence[Kind]) -> None:
+    """Refuse uncertain inputs where the basis functions are sigmoids, whose expectation has no closed form."""
+    if kinds and layout.structure.is_sigmoid:
+        raise ValueError(
+            '`covariance` is "ANN", which takes no missing (NaN) or noisy inputs; give complete rows, or choose one of '
+            'the covariances, such as "VC".'
+        )
 
 
 class _Objective:
@@ -265,6 +275,7 @@ def train_member(
     sizes = data.stages(stage_sizes(data.n, options.coarse_to_fine and valid is not None))
     assert map_.table is not None
     kinds = map_.table.kinds
+    require_covariance(layout, kinds)
     sizes += sizes[-1:] * (UNCERTAIN_STAGES - 1 if kinds else 0)
     objective: _Objective | None = None
     while True:

@@ -12,6 +12,7 @@ from gpzed.errors import ConvergenceWarning, DataWarning
 from gpzed.model import ExactGPRegressor, GPzRegressor, SPGPRegressor, TrainingReport
 from gpzed.paper.data import Sets
 from gpzed.paper.forest import train_forest
+from gpzed.paper.mlp import train_mlp
 from gpzed.paper.randomised import train_randomised
 from gpzed.paper.tpz import HOW_TO_GET_TPZ, has_tpz, train_tpz
 from gpzed.prediction import Prediction
@@ -121,7 +122,11 @@ def _tpz(sets: Sets, size: int, effort: Effort) -> Trained:
     return Trained(*train_tpz(sets, size, effort.seed))
 
 
-#: All methods by name, in the order of the tables.
+def _mlp(sets: Sets, size: int, effort: Effort) -> Trained:
+    return Trained(*train_mlp(sets, size, effort.seed, effort.max_iter))
+
+
+#: All methods of the tables by name, in their order.
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
@@ -133,3 +138,6 @@ METHODS: dict[str, Method] = {
         *(Method(f"GP{code}", "basis functions", _gpz(code)) for code in ("GL", "VL", "GD", "VD", "GC", "VC")),
     )
 }
+
+#: The networks of appendix B: the sigmoid basis trained by the evidence, and by least squares.
+NETWORKS: dict[str, Method] = {"ANN": Method("ANN", "neurons", _gpz("ANN")), "MLP": Method("MLP", "neurons", _mlp)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpzed.paper.bench import Experiment
 from gpzed.paper.bias import BIAS
-from gpzed.paper.complexity import COMPLEXITY
+from gpzed.paper.complexity import COMPLEXITY, NETWORK
 from gpzed.paper.defaults import DEFAULTS
 from gpzed.paper.fraction import FRACTION
 from gpzed.paper.metrics import METRICS
@@ -27,6 +27,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         BIAS,
         UNCERTAINTY,
         TIME,
+        NETWORK,
         SINC,
         SURFACE,
         DEFAULTS,

@@ -8,14 +8,14 @@ from typing import Any
 
 from gpzed.paper.annz2 import read_annz2
 from gpzed.paper.bench import Bench
-from gpzed.paper.methods import EXACT_ROWS, METHODS
+from gpzed.paper.methods import EXACT_ROWS, METHODS, NETWORKS
 from gpzed.paper.store import Part
 from gpzed.paper.summary import summarise
 
 
 def run_part(bench: Bench, name: str, size: int) -> Part:
     """Return the part that trains one method of a size and scores it on the test set."""
-    method = METHODS[name]
+    method = METHODS[name] if name in METHODS else NETWORKS[name]
     inputs = {"data": bench.identity, "method": name, "size": size, **bench.effort_inputs}
     if not method.available():
         inputs["available"] = False  # so that it runs once it can
@@ -56,9 +56,9 @@ def annz2_part(path: str) -> Part:
     return Part("annz2", {"annz2": file_hash(path)}, compute)
 
 
-def complexity_parts(bench: Bench, names: Sequence[str]) -> list[Part]:
-    """Return the parts of some methods at all sizes of the figure of model complexity."""
-    return [run_part(bench, name, size) for size in bench.complexities for name in names]
+def complexity_parts(bench: Bench, names: Sequence[str], sizes: Sequence[int]) -> list[Part]:
+    """Return the parts of some methods at several sizes each."""
+    return [run_part(bench, name, size) for size in sizes for name in names]
 
 
 def usable(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

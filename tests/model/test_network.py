@@ -1,0 +1,31 @@
+"""`covariance="ANN"`: a network with one hidden layer, trained by the evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpzed import GPzRegressor, load_model
+from gpzed.errors import ConvergenceWarning
+
+
+def test_a_network_learns_predicts_and_is_saved(wave, tmp_path: Path) -> None:
+    X, y = wave
+    model = GPzRegressor(8, "ANN", random_state=0, max_iter=200, n_threads=1).fit(X[:200], y[:200])
+    mean, std = model.predict(X[200:], return_std=True)
+    assert np.sqrt(np.mean((mean - y[200:]) ** 2)) < 0.13  # the noise is 0.1
+    assert 0.5 < np.mean(np.abs(mean - y[200:]) < std) < 0.85
+    assert model.basis_centers_.shape == (8, 2)
+    assert model.basis_factors_.shape == (8,)
+    model.save(tmp_path / "network.gpzed")
+    np.testing.assert_array_equal(load_model(tmp_path / "network.gpzed").predict(X[200:]), mean)
+
+
+def test_the_number_of_neurons_grows_with_the_rows(wave) -> None:
+    X, y = wave
+    model = GPzRegressor("auto", "ANN", random_state=0, max_iter=2, n_threads=1)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model.fit(X, y, validation_data=(X[:50], y[:50]))
+    assert model.n_basis_ == 300 // (5 * 3)
