@@ -17,6 +17,8 @@ from gpzed.paper.store import read_json
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "explanation" / "paper.md"
 RESULTS = ROOT / "docs" / "results" / "paper"
+#: Figures shown on the page; the others are too large for it, and drawn by `gpzed paper --from`.
+FIGURES = ("complexity", "network", "fr", "improvement", "uncertainty", "time")
 BLOCK = re.compile(r"(?s)<!-- results: ([\w-]+)/([\w-]+) -->\n.*?<!-- results: end -->")
 
 
@@ -67,7 +69,7 @@ def main() -> None:
     text = PAGE.read_text(encoding="utf-8")
     if parser.parse_args().figures:
         for folder, name in BLOCK.findall(text):
-            if EXPERIMENTS[name].draw is not None and name != "scatter":  # thousands of points are no small file
+            if name in FIGURES:
                 draw_paper([EXPERIMENTS[name]], RESULTS / folder, formats=["svg"])
     PAGE.write_text(render(text), encoding="utf-8")
 

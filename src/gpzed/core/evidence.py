@@ -69,6 +69,16 @@ class State:
         """The part that describes the basis functions."""
         return Basis(self.Ct, self.is_full, self.u, self.b, self.k)
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the compiled functions on whole blocks can be used; they know no sigmoids."""
+        return is_compiled() and not self.is_sigmoid
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether a pass is to be one compiled call per block."""
+        return is_fused(len(self.u) + self.k) and not self.is_sigmoid
+
 
 def make_state(
     parameters: Parameters, layout: Layout, weighted_precision: bool = False, kinds: Sequence[Kind] = ()
@@ -100,7 +110,7 @@ def responses(
     n = block.Xt.shape[1]
     Zt = quadratic_map(block.Xt, state.is_full, scratch.array("Z", (q, n)))
     Phi = scratch.array("Phi", (m + state.k, n)) if out is None else out
-    if is_compiled() and Phi.flags.c_contiguous:
+    if state.is_compiled and Phi.flags.c_contiguous:
         return Zt, *responses_block(block.Xt, state.basis, scratch, Phi)
     np.matmul(state.Ct, Zt, out=Phi[:m])
     if state.is_sigmoid:
@@ -115,7 +125,7 @@ def _scaled_responses(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """``Zt``, ``Psi = B^1/2 Phi``, ``B^1/2``, ``ln B / omega``; two of them stay in `scratch.kept` if it is there."""
     M, n = len(state.u) + state.k, block.Xt.shape[1]
-    kept = _kept(scratch, M, n)
+    kept = _kept(scratch, state, n)
     Zt, Phi, log_beta = responses(block, scratch, state, None if kept is None else kept[: M * n].reshape(M, n))
     if not np.all(np.abs(log_beta) < MAX_LOG_BETA):  # also catches NaN
         raise _noise_out_of_bounds()
@@ -132,15 +142,16 @@ def _noise_out_of_bounds() -> NumericalError:
     return NumericalError(f"noise precision is outside exp(+-{MAX_LOG_BETA:g}) or is not a number.")
 
 
-def _kept(scratch: Scratch, M: int, n: int) -> FloatArray | None:
+def _kept(scratch: Scratch, state: State, n: int) -> FloatArray | None:
     """Memory for Psi and B^1/2 that lasts until the second pass, if the engine grants enough of it."""
-    size = kept_size(M, n) if is_fused(M) else (M + 1) * n
+    M = len(state.u) + state.k
+    size = kept_size(M, n) if state.is_fused else (M + 1) * n
     return None if scratch.kept is None or scratch.kept.size < size else scratch.kept[:size]
 
 
 def forward(block: Block, scratch: Scratch, state: State) -> Sums:
     """First pass: ``Phi' B Phi``, ``Phi' B y`` and the log-determinant of B (or its weighted form)."""
-    if is_fused(len(state.u) + state.k):
+    if state.is_fused:
         return _forward_compiled(block, scratch, state)
     _, Psi, sqrt_B, log_beta = _scaled_responses(block, scratch, state)
     log_det_B = np.sum(log_beta + np.log(block.omega)) if state.weighted_precision else block.omega @ log_beta
@@ -153,7 +164,7 @@ def _weights(block: Block, state: State) -> FloatArray:
 
 
 def _forward_compiled(block: Block, scratch: Scratch, state: State) -> Sums:
-    kept = _kept(scratch, len(state.u) + state.k, len(block.y))
+    kept = _kept(scratch, state, len(block.y))
     c = _weights(block, state)
     basis = state.of(block.kind).basis
     sums = forward_block(block.Xt, block.y, block.omega, c, basis, scratch, kept=kept, v=block.v)
@@ -170,7 +181,7 @@ def _recall(block: Block, scratch: Scratch, state: State) -> tuple[FloatArray, F
     state = state.of(block.kind)
     m, q = state.Ct.shape
     M, n = m + state.k, len(block.y)
-    kept = _kept(scratch, M, n)
+    kept = _kept(scratch, state, n)
     if kept is None:
         return _scaled_responses(block, scratch, state)[:3]
     Zt = quadratic_map(block.Xt, state.is_full, scratch.array("Z", (q, n)))
@@ -193,7 +204,7 @@ def backward(block: Block, scratch: Scratch, state: State, posterior: Posterior)
     for P and Lambda follow: rows of other kinds than 0 have their own C, and what they ask of it is pulled back at
     once.
     """
-    if is_fused(len(state.u) + state.k):
+    if state.is_fused:
         return _backward_compiled(block, scratch, state, posterior)
     m = len(state.u)
     Zt, Psi, sqrt_B = _recall(block, scratch, state)
@@ -211,7 +222,7 @@ def backward(block: Block, scratch: Scratch, state: State, posterior: Posterior)
 
 
 def _backward_compiled(block: Block, scratch: Scratch, state: State, posterior: Posterior) -> Sums:
-    kept = _kept(scratch, len(state.u) + state.k, len(block.y))
+    kept = _kept(scratch, state, len(block.y))
     factor, c = posterior.factor, _weights(block, state)
     is_inverse = factor.is_well_conditioned
     A = factor.inverse if is_inverse else factor.whitener

@@ -10,7 +10,7 @@ import numpy as np
 from gpzed._types import FloatArray, IntArray
 from gpzed.core.engine import Block, Scratch, Sums, Team, block_rows, by_kind
 from gpzed.core.evidence import LOG_2PI, MAX_LOG_BETA, State, responses
-from gpzed.core.fastmath import is_compiled, predict_block
+from gpzed.core.fastmath import predict_block
 from gpzed.core.linalg import triangular_product
 from gpzed.core.parameters import Layout, Parameters
 from gpzed.core.posterior import Posterior
@@ -30,7 +30,7 @@ def _predict_block(
     block: Block, scratch: Scratch, state: State, posterior: Posterior, spreads: Sequence[Spread] = ()
 ) -> Predictive:
     """Moments of a block; with `spreads` those that uncertain inputs add, else what a refresh left in the block."""
-    if is_compiled() and not (spreads and block.kind):
+    if state.is_compiled and not (spreads and block.kind):
         basis = state.of(block.kind).basis
         mean, nu, noise = predict_block(block.Xt, basis, scratch, posterior.w_mean, posterior.factor.whitener)
         return Predictive(mean, nu, noise, np.zeros_like(nu) if block.v is None else block.v)

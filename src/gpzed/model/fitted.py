@@ -76,12 +76,12 @@ class FittedModel(PredictsDistribution):
 
     @property
     def basis_centers_(self) -> FloatArray:
-        """Centres P of the basis functions of the first member, in whitened inputs, (m, d)."""
+        """Centres P of the basis functions of the first member, whitened, (m, d); with "ANN" their weights."""
         return self.members_[0].parameters.P
 
     @property
     def basis_factors_(self) -> FloatArray:
-        """Square roots Gamma of their precision matrices; the shape depends on `covariance`."""
+        """Square roots Gamma of their precisions, of a shape that depends on `covariance`; with "ANN" their biases."""
         return self.members_[0].parameters.Gamma
 
     @property

@@ -93,6 +93,8 @@ class Source:
         Catalogues to judge by; the others are then for training alone.
     config : RunConfig
         Schema, sentinels and range of redshifts of the catalogues; the rest of it is not used.
+    errors : bool
+        Whether the logarithms of the errors are inputs, as in the paper, beside the magnitudes.
     """
 
     size: int = 100_000
@@ -100,6 +102,7 @@ class Source:
     catalogues: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
     config: RunConfig = field(default_factory=RunConfig)
+    errors: bool = True
 
     def __post_init__(self) -> None:
         if self.size < MIN_ROWS:
@@ -109,8 +112,9 @@ class Source:
 
     def identity(self) -> dict[str, Any]:
         """Return what the rows are, as JSON types; no two different sources have the same."""
+        inputs = {} if self.errors else {"errors": False}
         if not self.catalogues:
-            return {"simulator": "sdss", "size": self.size, "seed": self.seed}
+            return {"simulator": "sdss", "size": self.size, "seed": self.seed, **inputs}
         limits = self.config.split
         return {
             "catalogues": {Path(path).name: file_hash(path) for path in self.catalogues},
@@ -119,6 +123,7 @@ class Source:
             "redshifts": [limits.min_redshift, limits.max_redshift],
             "size": self.size,
             "seed": self.seed,
+            **inputs,
         }
 
 
@@ -146,15 +151,17 @@ def load_sets(source: Source, cache: str | os.PathLike[str] | None = None) -> Se
     photometry = extract_photometry(table, schema, RunConfig().sentinels)
     bounds = np.arange(4) * source.size
     parts = [np.arange(start, stop) for start, stop in pairwise(bounds)]
-    sets = _make_sets(photometry, table.floats("z_spec"), parts)
+    sets = _make_sets(photometry, table.floats("z_spec"), parts, source.errors)
     if path is not None:
         _write_cache(path, sets)
     return sets
 
 
-def _make_sets(photometry: Photometry, z: FloatArray, parts: Sequence[IntArray]) -> Sets:
+def _make_sets(photometry: Photometry, z: FloatArray, parts: Sequence[IntArray], errors: bool) -> Sets:
     """Make the inputs of all rows with what is fitted on the first part, and cut them into sets."""
-    transformer = fit_transformer(photometry_rows(photometry, parts[0]), PAPER_INPUTS)
+    transformer = fit_transformer(
+        photometry_rows(photometry, parts[0]), dataclasses.replace(PAPER_INPUTS, errors=errors)
+    )
     X, _ = transformer.transform(photometry)
     train, valid, test = (Rows(X[part], z[part]) for part in parts)
     return Sets(train, valid, test, transformer.names)
@@ -178,7 +185,7 @@ def _from_catalogues(source: Source) -> Sets:
             f"{', '.join(source.catalogues)}: {len(train)} rows to train on and {len(test)} to judge by are left; "
             f"expected at least {MIN_ROWS} of each, with redshifts"
         )
-    return _make_sets(photometry, z, [np.sort(part) for part in (train, valid, test)])
+    return _make_sets(photometry, z, [np.sort(part) for part in (train, valid, test)], source.errors)
 
 
 def _read(path: str, config: RunConfig) -> tuple[Photometry, FloatArray]:

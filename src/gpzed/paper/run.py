@@ -12,7 +12,7 @@ from gpzed.errors import ConfigError
 from gpzed.paper.bench import Bench, Experiment, Table
 from gpzed.paper.methods import Effort
 from gpzed.paper.registry import EXPERIMENTS
-from gpzed.paper.store import obtain, provenance, read_json, write_json
+from gpzed.paper.store import ResultError, obtain, provenance, read_json, write_json
 from gpzed.pipeline import Reporter
 from gpzed.plots import save_figure
 
@@ -76,6 +76,7 @@ def run_paper(
     *,
     formats: Sequence[str] = ("png",),
     reporter: Reporter | None = None,
+    done_only: bool = False,
 ) -> list[PaperReport]:
     """Run experiments and write their files of results and figures.
 
@@ -87,16 +88,28 @@ def run_paper(
     formats : sequence of str
         Of the figures; empty for none.
     reporter : Reporter, optional
+    done_only : bool
+        Compute nothing: make tables and figures of the parts that are done, and leave out the others.
 
     Returns
     -------
     list of PaperReport
+
+    Raises
+    ------
+    ResultError
+        With `done_only`, if no part of an experiment is done.
     """
     reporter = reporter or Reporter()
     reports = []
     for experiment in experiments:
         reporter.say(f"{experiment.name} ({experiment.where}): {experiment.title}")
-        parts = [obtain(part, bench.folder / "parts", reporter) for part in experiment.parts(bench)]
+        wanted, folder = experiment.parts(bench), bench.folder / "parts"
+        if done_only:
+            wanted = [part for part in wanted if (folder / part.file_name).exists()]
+            if not wanted:
+                raise ResultError(f"no part of '{experiment.name}' is done in '{folder}'; run it first")
+        parts = [obtain(part, folder, reporter) for part in wanted]
         hashes = {part["result"]["data_sha256"] for part in parts if "data_sha256" in part["result"]}
         content = {
             "experiment": experiment.name,

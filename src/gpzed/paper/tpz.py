@@ -25,6 +25,8 @@ MODULE = "rail.estimation.algos.tpz_lite"
 N_RANDOM = 5
 """Realisations of the catalogue within its errors; the trees are spread over them."""
 N_ATTRIBUTES, Z_BINS, MIN_VARIANCE = 4, 301, 1e-8
+NO_ERROR = 5e-5
+"""What TPZ itself puts in the place of an error that is not known."""
 
 
 def has_tpz() -> bool:
@@ -61,9 +63,9 @@ def train_tpz(sets: Sets, n_trees: int, seed: int) -> tuple[Callable[[FloatArray
         raise MissingDependencyError(f"TPZ is not installed; {HOW_TO_GET_TPZ}")
     algos = importlib.import_module(MODULE)
     bands = [name for name in sets.names if name.startswith("mag_")]
-    errors = [name.replace("ln_err_", "err_") for name in sets.names if name.startswith("ln_err_")]
-    if len(bands) != len(errors) or len(bands) + len(errors) != len(sets.names):
-        raise ConfigError(f"TPZ needs magnitudes and their errors as inputs, not {', '.join(sets.names)}")
+    errors = [name.replace("mag_", "err_") for name in bands]
+    if len(sets.names) not in (len(bands), 2 * len(bands)):
+        raise ConfigError(f"TPZ needs magnitudes, with their errors or without, not {', '.join(sets.names)}")
     top = 1.2 * float(sets.train.z.max())
     columns: dict[str, Any] = {"bands": bands, "err_bands": errors, "redshift_col": "z_spec", "hdf5_groupname": ""}
     columns |= {"nondetect_val": 99.0, "mag_limits": dict.fromkeys(bands, 30.0)}  # no row has one: limits are put in
@@ -93,7 +95,9 @@ def train_tpz(sets: Sets, n_trees: int, seed: int) -> tuple[Callable[[FloatArray
 
 def _table(X: FloatArray, bands: list[str], errors: list[str], z: FloatArray) -> dict[str, FloatArray]:
     columns = {name: X[:, index].copy() for index, name in enumerate(bands)}
-    columns |= {name: np.exp(X[:, len(bands) + index]) for index, name in enumerate(errors)}
+    for index, name in enumerate(errors):
+        known = X.shape[1] > len(bands)
+        columns[name] = np.exp(X[:, len(bands) + index]) if known else np.full(len(X), NO_ERROR)
     return columns | {"z_spec": z.copy()}
 
 

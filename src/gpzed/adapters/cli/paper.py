@@ -27,6 +27,7 @@ FORMATS = ("png", "svg", "pdf")
 @click.option("--size", type=click.IntRange(min=100), default=100_000, show_default=True, help="Galaxies per set.")
 @click.option("--catalogue", multiple=True, metavar="FILE", help="Real galaxies instead of simulated ones; repeatable.")
 @click.option("--test", multiple=True, metavar="FILE", help="Catalogue to judge by; repeatable. Else a third of all.")
+@click.option("--errors/--no-errors", default=True, help="Errors of the magnitudes as inputs, as in the paper, or not.")
 @click.option("--annz2", multiple=True, metavar="FILE", help="Output of ANNz2 to add a row for.")
 @click.option("--min-redshift", type=float, help="Only galaxies above this redshift.")
 @click.option("--max-redshift", type=float, help="Only galaxies up to this redshift.")
@@ -34,6 +35,7 @@ FORMATS = ("png", "svg", "pdf")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all that is random.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads to use; all cores by default.")
 @click.option("--format", "formats", multiple=True, type=click.Choice(FORMATS), help="Of the figures; png by default.")
+@click.option("--done-only", is_flag=True, help="Compute nothing: tables and figures of what is done so far.")
 @click.option("--quick", is_flag=True, help="Everything small: shows that it works, not how well.")
 @schema_options
 @common
@@ -52,7 +54,8 @@ def command(everything: bool, tables: tuple[str, ...], figures: tuple[str, ...],
     if given["results"]:
         reports = draw_paper(chosen, given["results"], given["output"], formats=formats)
     else:
-        reports = run_paper(chosen, _bench(given), formats=formats, reporter=terminal)
+        bench, done_only = _bench(given), given["done_only"]
+        reports = run_paper(chosen, bench, formats=formats, reporter=terminal, done_only=done_only)
     if given["as_json"]:
         terminal.json([{**r.content, "files": [str(path) for path in r.files]} for r in reports])
         return 0
@@ -75,7 +78,7 @@ def _chosen(everything: bool, tables: tuple[str, ...], figures: tuple[str, ...])
 def _bench(given: dict[str, Any]) -> Bench:
     config = with_schema(RunConfig(), given)
     config = config.override("split", min_redshift=given["min_redshift"], max_redshift=given["max_redshift"])
-    source = Source(given["size"], given["seed"], given["catalogue"], given["test"], config)
+    source = Source(given["size"], given["seed"], given["catalogue"], given["test"], config, given["errors"])
     effort = Effort(given["seed"], given["max_iter"], given["threads"])
     bench = Bench(source, effort, Path(given["output"]), annz2=given["annz2"])
     return quick_bench(bench) if given["quick"] else bench
@@ -104,8 +107,6 @@ def _show(terminal: Terminal, content: Table, title: str, as_json: bool) -> None
         return
     table = RichTable(*content.headings, box=None, pad_edge=False, title=title, title_justify="left")
     table.columns[0].no_wrap = True
-    for column in table.columns[1:]:
-        column.overflow = "fold"
     for row in content.rows:
         table.add_row(*row)
     terminal.table(table)
