@@ -12,4 +12,4 @@ from gpzed.paper import Bench, Effort, Source, quick_bench
 def tiny(tmp_path: Path) -> Bench:
     """A bench on which every experiment takes a second or two; results say nothing."""
     bench = quick_bench(Bench(Source(150), Effort(0, n_threads=1), tmp_path))
-    return replace(bench, effort=Effort(0, 3, 1), size=5, complexities=(3, 5))
+    return replace(bench, effort=Effort(0, 3, 1), size=5, complexities=(5,))

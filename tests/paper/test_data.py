@@ -62,3 +62,10 @@ def test_different_photometry_does_not_mix(tmp_path: Path) -> None:
     paths = (str(write(table, tmp_path / "a.parquet")), str(write(other, tmp_path / "b.parquet")))
     with pytest.raises(CatalogError, match="choose common bands with --bands"):
         load_sets(Source(catalogues=paths))
+
+
+def test_errors_may_be_left_out_of_the_inputs() -> None:
+    source = Source(100, errors=False)
+    sets = load_sets(source)
+    assert sets.names == ("mag_u", "mag_g", "mag_r", "mag_i", "mag_z")
+    assert source.identity() != Source(100).identity()

@@ -47,7 +47,14 @@ def test_every_experiment_runs_is_drawn_from_its_file_and_is_not_run_twice(
     again = run_paper([e for e in experiments if e.name in ("complexity", "metrics")], fresh)
     assert [report.content["results"] for report in again] == [r.content["results"] for r in reports[:2]]
 
+    for path in (tmp_path / "parts").glob("gpvc-*.json"):
+        path.unlink()
+    partial = run_paper(find_experiments(["metrics"]), fresh, done_only=True)[0]
+    assert [run["method"] for run in partial.content["results"]["methods"]] == [n for n in METHODS if n != "GPVC"]
+
     shutil.rmtree(tmp_path / "parts")
+    with pytest.raises(ResultError, match="no part of 'metrics' is done"):
+        run_paper(find_experiments(["metrics"]), fresh, done_only=True)
     drawn = draw_paper([e for e in experiments if e.draw], tmp_path, tmp_path / "figures", formats=["svg"])
     assert all(path.stat().st_size > 1000 for report in drawn for path in report.files[1:])
 

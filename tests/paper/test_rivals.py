@@ -10,6 +10,7 @@ from gpzed.errors import CatalogError, MissingDependencyError
 from gpzed.paper.annz2 import read_annz2
 from gpzed.paper.data import Rows, Sets
 from gpzed.paper.forest import MAX_FEATURES, MIN_LEAF, train_forest
+from gpzed.paper.mlp import PENALTIES, train_mlp
 from gpzed.paper.randomised import _ranks, train_randomised
 from gpzed.paper.tpz import has_tpz, train_tpz
 
@@ -104,3 +105,13 @@ def test_bad_output_of_annz2_is_refused(text: str, message: str, tmp_path: Path)
 def test_missing_output_of_annz2(tmp_path: Path) -> None:
     with pytest.raises(CatalogError, match="there is no file"):
         read_annz2(tmp_path / "none.csv")
+
+
+def test_least_squares_network_chooses_its_penalty_and_has_constant_noise() -> None:
+    sets = Sets(rows(300, 0), rows(200, 1), rows(200, 2), ("a", "b"))
+    predict, details = train_mlp(sets, 5, 0, 100)
+    prediction = predict(sets.test.X)
+    assert details["penalty"] in PENALTIES
+    assert np.ptp(prediction.variance) == 0.0
+    assert 0.018 < np.sqrt(np.mean((sets.test.z - prediction.mean) ** 2)) < 0.025  # the noise is 0.02
+    assert prediction.std[0] == pytest.approx(0.02, rel=0.2)
