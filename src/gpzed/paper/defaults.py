@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from gpzed._types import FloatArray
 from gpzed.catalog import Catalog, PhotometrySchema, read_catalog
 from gpzed.config import RunConfig
+from gpzed.errors import ConvergenceWarning
 from gpzed.evaluation import evaluate
 from gpzed.paper.bench import Bench, Experiment, Table
 from gpzed.paper.data import Source
@@ -74,10 +76,13 @@ def _parts(bench: Bench) -> Sequence[Part]:
     def ours() -> dict[str, Any]:
         learn, judge, schema = read_tables(bench.source)
         started = time.perf_counter()
-        trained = train_table(learn, schema, config)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # recorded as the status
+            trained = train_table(learn, schema, config)
         seconds = time.perf_counter() - started
         prediction, _ = predict_table(trained, judge, schema)
-        options = {"n_basis": trained.model.n_basis_, "n_members": trained.model.n_members}
+        status = [report.status for report in trained.model.reports_]
+        options = {"n_basis": trained.model.n_basis_, "n_members": trained.model.n_members, "status": status}
         scores = evaluate(judge.floats(str(schema.redshift)), prediction)
         return {"method": "gpzed, defaults", "metrics": scores, "seconds": seconds, **options}
 
