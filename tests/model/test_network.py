@@ -29,3 +29,14 @@ def test_the_number_of_neurons_grows_with_the_rows(wave) -> None:
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         model.fit(X, y, validation_data=(X[:50], y[:50]))
     assert model.n_basis_ == 300 // (5 * 3)
+
+
+def test_missing_inputs_are_refused(wave) -> None:
+    X, y = wave
+    gaps = X.copy()
+    gaps[0, 1] = np.nan
+    with pytest.raises(ValueError, match="takes no missing"):
+        GPzRegressor(5, "ANN", random_state=0, n_threads=1).fit(gaps, y)
+    model = GPzRegressor(5, "ANN", random_state=0, n_threads=1).fit(X, y)
+    with pytest.raises(ValueError, match="takes no missing"):
+        model.predict(gaps)

@@ -160,7 +160,7 @@ def load_sets(source: Source, cache: str | os.PathLike[str] | None = None) -> Se
 def _make_sets(photometry: Photometry, z: FloatArray, parts: Sequence[IntArray], errors: bool) -> Sets:
     """Make the inputs of all rows with what is fitted on the first part, and cut them into sets."""
     transformer = fit_transformer(
-        photometry_rows(photometry, parts[0]), dataclasses.replace(PAPER_INPUTS, errors=errors)
+        photometry_rows(photometry, parts[0]), dataclasses.replace(PAPER_INPUTS, errors="inputs" if errors else "none")
     )
     X, _ = transformer.transform(photometry)
     train, valid, test = (Rows(X[part], z[part]) for part in parts)
