@@ -1,0 +1,237 @@
+"""Mixture densities on the basis functions of GPz: K heads, each with its own mean, noise and gate.
+
+    p(y|x) = sum_k pi_k(x) N(y; phi w_k, 1 / beta_k),    ln beta_k = phi u_k,    pi = softmax(phi v_k),
+
+where phi holds the basis functions and, after them, the columns ``[1, x]`` of a linear function. One Gaussian for each
+object cannot be both sharp and right where a redshift has two possible values; K of them can. All 3 K outputs of a row
+are linear in phi, so that the gradient has the form of the model with one head: ``dL/dTheta = Phi' H`` and, through
+``G = (H Theta') o Phi``, ``dL/dC = Z' G``.
+
+The heads are found by maximising the posterior density, not the evidence: given the share ``r_ik`` that head k has in
+row i, the weights of its mean have the Gaussian posterior of Eq. 5.3 with ``B_ik = r_ik beta_ik``, from which the model
+variance of each component follows as for the model with one head.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from gpzed._types import FloatArray
+from gpzed.core.basis import pull_back
+from gpzed.core.engine import Block, Engine, Scratch, Sums, Team, block_rows
+from gpzed.core.evidence import LOG_2PI, State, make_state, responses
+from gpzed.core.linalg import Factor, cholesky
+from gpzed.core.parameters import Layout, Parameters
+from gpzed.core.prior import shape_prior
+
+LOG_BETA_RANGE = -8.0, 25.0
+"""Of the target in units of its own scatter: from noise of 55 times that scatter to noise of a 270,000th of it."""
+MEAN_FUNCTION_PRECISION = 1e-2
+"""Prior precision of the columns of the mean function, which are not penalised otherwise."""
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Basis functions and the heads on them, or a gradient for both.
+
+    Attributes
+    ----------
+    P : ndarray of shape (m, d)
+    Gamma : ndarray, shape by structure
+    Theta : ndarray of shape (m + k, 3 K)
+        Weights of the K means, then of the K log noise precisions, then of the K gates.
+    """
+
+    P: FloatArray
+    Gamma: FloatArray
+    Theta: FloatArray
+
+    @property
+    def K(self) -> int:
+        """Number of heads."""
+        return self.Theta.shape[1] // 3
+
+    def pack(self) -> FloatArray:
+        """All numbers in one vector."""
+        return np.concatenate([np.ravel(self.P), np.ravel(self.Gamma), np.ravel(self.Theta)])
+
+    def unpack(self, theta: FloatArray) -> Heads:
+        """Inverse of `pack`, in the shapes of these heads."""
+        parts = np.split(theta, np.cumsum([self.P.size, self.Gamma.size]))
+        shapes = self.P.shape, self.Gamma.shape, self.Theta.shape
+        return Heads(*(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)))
+
+    def state(self, layout: Layout) -> State:
+        """What the kernels need to know of the basis functions."""
+        m = layout.m
+        return make_state(
+            Parameters(self.P, self.Gamma, np.zeros(m), 0.0, np.zeros(layout.n_weights), np.zeros(m)), layout
+        )
+
+
+class Outputs(NamedTuple):
+    """What the heads say of n rows, each of shape (K, n)."""
+
+    mean: FloatArray
+    log_beta: FloatArray
+    log_pi: FloatArray
+
+
+def head_outputs(Theta: FloatArray, Phi: FloatArray) -> Outputs:
+    """Means, log noise precisions and log weights of the components."""
+    mean, log_beta, gate = np.split(Theta.T @ Phi, 3)
+    return Outputs(mean, np.clip(log_beta, *LOG_BETA_RANGE), gate - _log_sum_exp(gate))
+
+
+def _log_sum_exp(terms: FloatArray) -> FloatArray:
+    top = terms.max(axis=0)
+    return np.asarray(top + np.log(np.exp(terms - top).sum(axis=0)))
+
+
+def log_density(outputs: Outputs, y: FloatArray, variance: FloatArray | float = 0.0) -> tuple[FloatArray, FloatArray]:
+    """Log density of every row, (n,), and the shares ``r`` of the heads in it, (K, n).
+
+    `variance` is added to that of the noise.
+    """
+    precision = 1.0 / (np.exp(-outputs.log_beta) + variance)
+    residual = y - outputs.mean
+    terms = outputs.log_pi + 0.5 * (np.log(precision) - precision * residual**2 - LOG_2PI)
+    total = _log_sum_exp(terms)
+    return total, np.exp(terms - total)
+
+
+def likelihood(block: Block, scratch: Scratch, state: State, Theta: FloatArray) -> Sums:
+    """Kernel: ``Z' G``, ``Phi' H`` and the log-likelihood of a block."""
+    m = len(state.u)
+    Zt, Phi, _ = responses(block, scratch, state)
+    outputs = head_outputs(Theta, Phi)
+    total, share = log_density(outputs, block.y)
+    beta, residual = np.exp(outputs.log_beta), block.y - outputs.mean
+    H = np.concatenate(
+        [
+            share * beta * residual,
+            0.5 * share * (1.0 - beta * residual**2),
+            share - np.exp(outputs.log_pi),
+        ]
+    )
+    H *= block.omega
+    G = (Theta[:m] @ H) * Phi[:m]
+    return Zt @ G.T, Phi @ H.T, np.asarray(total @ block.omega)
+
+
+def log_posterior(
+    sums: Sums, heads: Heads, layout: Layout, *, kappa: float, ridge: float, share: float = 1.0
+) -> tuple[float, Heads]:
+    """Log-likelihood of some rows with their `share` of the log prior, and its gradient.
+
+    Parameters
+    ----------
+    sums : Sums
+        Of the kernel `likelihood`.
+    heads : Heads
+    layout : Layout
+    kappa : float
+        Strength of the prior on shapes (see `gpzed.core.prior`).
+    ridge : float
+        Prior precision of the weights of the basis functions in all heads.
+    share : float
+        Part of the training rows that the sums are over.
+    """
+    grad_C, grad_Theta, total = sums
+    structure = layout.structure
+    grad_P, grad_Lambda = pull_back(grad_C, heads.P, structure.expand(heads.Gamma, layout.d))
+    value, grad_shape = shape_prior(heads.Gamma, layout, kappa * share)
+    penalty = np.zeros_like(heads.Theta)
+    penalty[: layout.m] = ridge * share * heads.Theta[: layout.m]
+    gradient = Heads(grad_P, structure.fold(heads.Gamma, grad_Lambda) + grad_shape, grad_Theta - penalty)
+    return float(total) + value - 0.5 * float(np.sum(penalty * heads.Theta)), gradient
+
+
+def start_heads(parameters: Parameters, y: FloatArray, K: int, layout: Layout, rng: np.random.Generator) -> Heads:
+    """Heads that divide the range of the target among them, on given basis functions."""
+    Theta = np.zeros((layout.n_weights, 3 * K))
+    Theta[: layout.m] = 0.01 * rng.standard_normal((layout.m, 3 * K))
+    Theta[layout.m, :K] = np.quantile(y, (np.arange(K) + 0.5) / K)
+    Theta[layout.m, K : 2 * K] = 2.0 * np.log(K)
+    return Heads(parameters.P.copy(), parameters.Gamma.copy(), Theta)
+
+
+def head_precisions(block: Block, scratch: Scratch, state: State, Theta: FloatArray) -> Sums:
+    """Kernel: ``Phi' B_k Phi`` of every head, (K, M, M), with ``B_k = r_k beta_k``."""
+    Phi = responses(block, scratch, state)[1]
+    outputs = head_outputs(Theta, Phi)
+    _, share = log_density(outputs, block.y)
+    B = share * np.exp(outputs.log_beta) * block.omega
+    return (np.stack([(Phi * row) @ Phi.T for row in B]),)
+
+
+def fit_head_posteriors(engine: Engine, heads: Heads, layout: Layout) -> tuple[Factor, ...]:
+    """Factors of the posterior precisions ``S_k`` of the weights of every head's mean.
+
+    The prior precision of each head is that of greatest evidence (Eq. 3.9), the weights being what they are.
+    """
+    (PhiT_B_Phi,) = engine.sum(head_precisions, heads.state(layout), heads.Theta)
+    m, factors = layout.m, []
+    for matrix, w in zip(PhiT_B_Phi, heads.Theta.T[: heads.K], strict=True):
+        alpha = 1.0
+        for _ in range(20):
+            prior = np.concatenate([np.full(m, alpha), np.full(layout.k, MEAN_FUNCTION_PRECISION)])
+            factor = cholesky(matrix + np.diag(prior))
+            effective = m - alpha * float(factor.inverse_diagonal[:m].sum())
+            alpha = float(np.clip(effective / max(float(w[:m] @ w[:m]), 1e-12), 1e-6, 1e6))
+        factors.append(factor)
+    return tuple(factors)
+
+
+class Components(NamedTuple):
+    """Predicted mixtures, each of shape (n, K)."""
+
+    weights: FloatArray
+    means: FloatArray
+    model_variances: FloatArray
+    noise_variances: FloatArray
+
+
+def _predict_block(
+    block: Block, scratch: Scratch, state: State, Theta: FloatArray, factors: tuple[Factor, ...]
+) -> Components:
+    Phi = responses(block, scratch, state)[1]
+    outputs = head_outputs(Theta, Phi)
+    nu = np.stack([np.square(factor.whitener @ Phi).sum(axis=0) for factor in factors])  # Eq. 3.13
+    return Components(np.exp(outputs.log_pi), outputs.mean, nu, np.exp(-outputs.log_beta))
+
+
+def score(
+    block: Block, scratch: Scratch, state: State, Theta: FloatArray, factors: tuple[Factor, ...], shifts: FloatArray
+) -> Sums:
+    """Kernel: log-likelihood of rows held out, had every ``ln beta`` been shifted by each of `shifts`."""
+    weights, means, nu, noise = _predict_block(block, scratch, state, Theta, factors)
+    with np.errstate(divide="ignore"):
+        outputs = Outputs(means, -np.log(noise), np.log(weights))
+    totals = [log_density(outputs._replace(log_beta=outputs.log_beta + shift), block.y, nu)[0] for shift in shifts]
+    return (np.stack(totals) @ block.omega,)
+
+
+def predict_mixture(
+    X: FloatArray, heads: Heads, factors: tuple[Factor, ...], layout: Layout, team: Team
+) -> Components:
+    """Predict for rows in memory, block by block over the threads of `team`."""
+    n, K = len(X), heads.K
+    result = Components(*(np.empty((n, K)) for _ in Components._fields))
+    state, size = heads.state(layout), block_rows(layout.n_weights)
+    for factor in factors:
+        factor.whitener  # noqa: B018  computed once, before the threads ask for it
+
+    def predict_rows(start: int) -> None:
+        rows = slice(start, min(start + size, n))
+        block = Block(np.ascontiguousarray(X[rows].T), np.empty(0), np.empty(0))
+        for target, values in zip(
+            result, _predict_block(block, Scratch(team.buffers()), state, heads.Theta, factors), strict=True
+        ):
+            target[rows] = values.T
+
+    team.map(predict_rows, range(0, n, size))
+    return result
