@@ -215,9 +215,7 @@ def score(
     return (np.stack(totals) @ block.omega,)
 
 
-def predict_mixture(
-    X: FloatArray, heads: Heads, factors: tuple[Factor, ...], layout: Layout, team: Team
-) -> Components:
+def predict_mixture(X: FloatArray, heads: Heads, factors: tuple[Factor, ...], layout: Layout, team: Team) -> Components:
     """Predict for rows in memory, block by block over the threads of `team`."""
     n, K = len(X), heads.K
     result = Components(*(np.empty((n, K)) for _ in Components._fields))

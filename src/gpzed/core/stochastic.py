@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpzed._types import FloatArray
 from gpzed.core.engine import Block, Rows, Scratch, single_threaded_blas
 from gpzed.core.mixture import Heads, likelihood, log_posterior
 from gpzed.core.optimize import Iteration

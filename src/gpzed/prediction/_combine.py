@@ -43,11 +43,19 @@ def committee_fields(predictions: Sequence[Prediction], weights: npt.ArrayLike |
         msg = f"`predictions` have {sizes} objects; members of a mixture must describe the same objects."
         raise ValueError(msg)
     shares = _member_shares(weights, sizes[0], len(predictions))  # (n, M)
+    n_heads = max(p.n_heads for p in predictions)
+    if any(p.n_heads not in (p.n_components, n_heads) for p in predictions):
+        n_heads = 1  # committees of different make: all disagreement counts as model variance
+    widths = [max(p.n_components, n_heads) for p in predictions]
     fields: dict[str, Any] = {
-        name: np.concatenate([getattr(p, name) for p in predictions], axis=1) for name in COMPONENT_FIELDS
+        name: np.concatenate([_padded(p, name, k) for p, k in zip(predictions, widths, strict=True)], axis=1)
+        for name in COMPONENT_FIELDS
     }
     with np.errstate(divide="ignore"):
-        logs = [np.log(shares[:, [i]]) + _log_weights(p) for i, p in enumerate(predictions)]
+        logs = [
+            np.log(shares[:, [i]]) + _padded_logs(_log_weights(p), k)
+            for i, (p, k) in enumerate(zip(predictions, widths, strict=True))
+        ]
     stacked = np.concatenate(logs, axis=1).T  # (sum K, n)
     fields["weights"] = np.exp(stacked - log_sum_exp(stacked)).T
     coverages = [p.coverage for p in predictions if p.coverage is not None]
@@ -56,7 +64,12 @@ def committee_fields(predictions: Sequence[Prediction], weights: npt.ArrayLike |
     flags = [p.flags for p in predictions if p.flags is not None]
     if flags:
         fields["flags"] = np.bitwise_or.reduce(flags)
-    return {**fields, "lower": lower}
+    return {**fields, "lower": lower, "n_heads": n_heads}
+
+
+def _padded_logs(log_weights: FloatArray, n_components: int) -> FloatArray:
+    extra = n_components - log_weights.shape[1]
+    return np.pad(log_weights, ((0, 0), (0, extra)), constant_values=-np.inf)
 
 
 def _log_weights(prediction: Prediction) -> FloatArray:
@@ -87,7 +100,8 @@ def concatenated_fields(predictions: Sequence[Prediction]) -> dict[str, Any]:
     """Return the fields of one prediction for the objects of all; missing components get weight zero."""
     lower = _common_lower(predictions)
     n_components = max(p.n_components for p in predictions)
-    fields: dict[str, Any] = {"lower": lower}
+    alike = len({(p.n_components, p.n_heads) for p in predictions}) == 1
+    fields: dict[str, Any] = {"lower": lower, "n_heads": predictions[0].n_heads if alike else 1}
     for name in COMPONENT_FIELDS:
         fields[name] = np.concatenate([_padded(p, name, n_components) for p in predictions])
     for name in ("coverage", "flags"):

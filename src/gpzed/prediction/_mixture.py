@@ -200,8 +200,11 @@ class Moments(NamedTuple):
     input_variance: FloatArray
 
 
-def moments(mix: Mixture, model: FloatArray, noise: FloatArray, inputs: FloatArray) -> Moments:
-    """Return the exact moments of each mixture, given its parts of the variance, all of shape (r, K)."""
+def moments(mix: Mixture, model: FloatArray, noise: FloatArray, inputs: FloatArray, n_heads: int) -> Moments:
+    """Return the exact moments of each mixture, given its parts of the variance, all of shape (r, K).
+
+    Components of one model, `n_heads` in a row, differ because the object may be at either of them: that is noise.
+    """
     w, centre = mix.weights[:, :, 0].T, mix.means[:, :, 0].T  # (r, K)
     shrink = np.ones_like(w)
     if mix.alpha is not None and mix.lower is not None:
@@ -212,11 +215,21 @@ def moments(mix: Mixture, model: FloatArray, noise: FloatArray, inputs: FloatArr
         mills = above + np.where(cut, 0.0, mix.alpha[:, :, 0].T)
         centre = np.where(cut, mix.lower + std * above, centre + std * mills)
     mean = (w * centre).sum(axis=1)
-    between = (w * (centre - mean[:, None]) ** 2).sum(axis=1)
+    total = (w * (centre - mean[:, None]) ** 2).sum(axis=1)
+    between = total if n_heads == 1 else _between_models(w, centre, mean, n_heads)
     scaled = w * shrink
     return Moments(
         mean,
         (scaled * model).sum(axis=1) + between,
-        (scaled * noise).sum(axis=1),
+        (scaled * noise).sum(axis=1) + np.maximum(total - between, 0.0),
         (scaled * inputs).sum(axis=1),
     )
+
+
+def _between_models(w: FloatArray, centre: FloatArray, mean: FloatArray, n_heads: int) -> FloatArray:
+    """Return the variance of the models' means, (r,)."""
+    share = w.reshape(len(w), -1, n_heads)  # (r, models, heads)
+    weight = share.sum(axis=2)
+    first = (share * (centre - mean[:, None]).reshape(share.shape)).sum(axis=2)
+    positive = weight > 0.0
+    return np.asarray(np.where(positive, first**2 / np.where(positive, weight, 1.0), 0.0).sum(axis=1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -181,3 +182,11 @@ def read_only(array: FloatArray) -> FloatArray:
     """Mark an array as not writeable and return it."""
     array.flags.writeable = False
     return array
+
+
+def divisor(name: str, value: Any, n_components: int) -> int:
+    """Return a whole number that divides the number of components."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1 or n_components % value:
+        msg = f"`{name}` is {value!r}; expected a whole number that divides the {n_components} components."
+        raise ValueError(msg)
+    return int(value)

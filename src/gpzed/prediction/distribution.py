@@ -43,11 +43,14 @@ class Prediction:
         How well the training set covers the object, from 0 (not at all) to 1.
     flags : array-like of shape (n,), optional
         Bit flags, stored as uint32.
+    n_heads : int
+        Components come in runs of this length, each the density that one model gives; a divisor of K.
 
     Notes
     -----
     The variance splits into three parts that sum to it: noise and input are weighted means over the
-    components; the disagreement between components counts as model variance. With truncation, mean and
+    components, and the distance between components of one model, which says that the object may be at either,
+    counts as noise; the disagreement between models counts as model variance. With truncation, mean and
     variance are those of the truncated mixture. Its components are truncated Gaussians with weights
     proportional to ``weights`` times their probability above the cut; truncation shrinks the variance of
     component k by a factor r_k <= 1, all three parts of which shrink by the same factor.
@@ -71,6 +74,7 @@ class Prediction:
     lower: float | None = None
     coverage: FloatArray | None = None
     flags: npt.NDArray[np.uint32] | None = None
+    n_heads: int = 1
 
     def __post_init__(self) -> None:
         given = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -92,6 +96,7 @@ class Prediction:
             ready["coverage"] = check.coverage(given["coverage"], len(weights))
         if given["flags"] is not None:
             ready["flags"] = check.flags(given["flags"], len(weights))
+        check.divisor("n_heads", given["n_heads"], weights.shape[1])
         for name, value in ready.items():
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
@@ -212,7 +217,9 @@ class Prediction:
         parts = [np.empty(len(self)) for _ in _mixture.Moments._fields]
         for rows, mix in self._rows():
             variances = (self.model_variances, self.noise_variances, self.input_variances)
-            for out, value in zip(parts, _mixture.moments(mix, *(v[rows] for v in variances)), strict=True):
+            for out, value in zip(
+                parts, _mixture.moments(mix, *(v[rows] for v in variances), self.n_heads), strict=True
+            ):
                 out[rows] = value
         return _mixture.Moments(*(check.read_only(p) for p in parts))
 
@@ -223,12 +230,12 @@ class Prediction:
 
     @property
     def model_variance(self) -> FloatArray:
-        """Variance from the uncertainty of the function and from disagreeing components, shape (n,)."""
+        """Variance from the uncertainty of the function and from disagreeing models, shape (n,)."""
         return self._moments.model_variance
 
     @property
     def noise_variance(self) -> FloatArray:
-        """Variance from the intrinsic noise, shape (n,)."""
+        """Variance from the intrinsic noise, several possible values included, shape (n,)."""
         return self._moments.noise_variance
 
     @property
