@@ -14,18 +14,20 @@ variance of each component follows as for the model with one head.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpzed._types import FloatArray
+from gpzed._types import FloatArray, IntArray
 from gpzed.core.basis import pull_back
-from gpzed.core.engine import Block, Engine, Scratch, Sums, Team, block_rows
-from gpzed.core.evidence import LOG_2PI, State, make_state, responses
+from gpzed.core.engine import Block, Engine, Scratch, Sums, Team, block_rows, by_kind
+from gpzed.core.evidence import LOG_2PI, State, make_state, pulled_back, responses
 from gpzed.core.linalg import Factor, cholesky
 from gpzed.core.parameters import Layout, Parameters
 from gpzed.core.prior import shape_prior
+from gpzed.core.uncertain import Kind
 
 LOG_BETA_RANGE = -8.0, 25.0
 """Of the target in units of its own scatter: from noise of 55 times that scatter to noise of a 270,000th of it."""
@@ -64,12 +66,17 @@ class Heads:
         shapes = self.P.shape, self.Gamma.shape, self.Theta.shape
         return Heads(*(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)))
 
-    def state(self, layout: Layout) -> State:
-        """What the kernels need to know of the basis functions."""
+    def state(self, layout: Layout, kinds: Sequence[Kind] = ()) -> State:
+        """Prepare the basis functions for the kernels."""
         m = layout.m
-        return make_state(
-            Parameters(self.P, self.Gamma, np.zeros(m), 0.0, np.zeros(layout.n_weights), np.zeros(m)), layout
-        )
+        parameters = Parameters(self.P, self.Gamma, np.zeros(m), 0.0, np.zeros(layout.n_weights), np.zeros(m))
+        return make_state(parameters, layout, kinds=kinds)
+
+    def with_noise_shift(self, shift: float, m: int) -> Heads:
+        """Return the same heads with a constant added to every ``ln beta``."""
+        Theta = self.Theta.copy()
+        Theta[m, self.K : 2 * self.K] += shift
+        return Heads(self.P, self.Gamma, Theta)
 
 
 class Outputs(NamedTuple):
@@ -91,35 +98,44 @@ def _log_sum_exp(terms: FloatArray) -> FloatArray:
     return np.asarray(top + np.log(np.exp(terms - top).sum(axis=0)))
 
 
-def log_density(outputs: Outputs, y: FloatArray, variance: FloatArray | float = 0.0) -> tuple[FloatArray, FloatArray]:
-    """Log density of every row, (n,), and the shares ``r`` of the heads in it, (K, n).
+def log_density(
+    outputs: Outputs, y: FloatArray, variance: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Log density of every row, (n,), the shares ``r`` of the heads in it, and their precisions, (K, n).
 
     `variance` is added to that of the noise.
     """
-    precision = 1.0 / (np.exp(-outputs.log_beta) + variance)
-    residual = y - outputs.mean
-    terms = outputs.log_pi + 0.5 * (np.log(precision) - precision * residual**2 - LOG_2PI)
+    precision = np.exp(outputs.log_beta)
+    if variance is not None:
+        precision = precision / (1.0 + precision * variance)
+    terms = outputs.log_pi + 0.5 * (np.log(precision) - precision * (y - outputs.mean) ** 2 - LOG_2PI)
     total = _log_sum_exp(terms)
-    return total, np.exp(terms - total)
+    return total, np.exp(terms - total), precision
 
 
 def likelihood(block: Block, scratch: Scratch, state: State, Theta: FloatArray) -> Sums:
-    """Kernel: ``Z' G``, ``Phi' H`` and the log-likelihood of a block."""
+    """Kernel: ``Z' G``, ``Phi' H`` and the log-likelihood of a block; see `pulled_back` for uncertain inputs."""
     m = len(state.u)
     Zt, Phi, _ = responses(block, scratch, state)
     outputs = head_outputs(Theta, Phi)
-    total, share = log_density(outputs, block.y)
-    beta, residual = np.exp(outputs.log_beta), block.y - outputs.mean
+    total, share, precision = log_density(outputs, block.y, block.v)
+    residual = block.y - outputs.mean
     H = np.concatenate(
         [
-            share * beta * residual,
-            0.5 * share * (1.0 - beta * residual**2),
+            share * precision * residual,
+            0.5 * share * (1.0 - precision * residual**2) * precision * np.exp(-outputs.log_beta),
             share - np.exp(outputs.log_pi),
         ]
     )
     H *= block.omega
     G = (Theta[:m] @ H) * Phi[:m]
-    return Zt @ G.T, Phi @ H.T, np.asarray(total @ block.omega)
+    return pulled_back((Zt @ G.T, Phi @ H.T, np.asarray(total @ block.omega)), block, state)
+
+
+def held_out_likelihood(block: Block, scratch: Scratch, state: State, Theta: FloatArray) -> Sums:
+    """Kernel: the log-likelihood of a block alone."""
+    outputs = head_outputs(Theta, responses(block, scratch, state)[1])
+    return (np.asarray(log_density(outputs, block.y, block.v)[0] @ block.omega),)
 
 
 def log_posterior(
@@ -140,9 +156,11 @@ def log_posterior(
     share : float
         Part of the training rows that the sums are over.
     """
-    grad_C, grad_Theta, total = sums
+    grad_C, grad_Theta, total, *pulled = sums
     structure = layout.structure
     grad_P, grad_Lambda = pull_back(grad_C, heads.P, structure.expand(heads.Gamma, layout.d))
+    if pulled:
+        grad_P, grad_Lambda = grad_P + pulled[0], grad_Lambda + pulled[1]
     value, grad_shape = shape_prior(heads.Gamma, layout, kappa * share)
     penalty = np.zeros_like(heads.Theta)
     penalty[: layout.m] = ridge * share * heads.Theta[: layout.m]
@@ -163,17 +181,19 @@ def head_precisions(block: Block, scratch: Scratch, state: State, Theta: FloatAr
     """Kernel: ``Phi' B_k Phi`` of every head, (K, M, M), with ``B_k = r_k beta_k``."""
     Phi = responses(block, scratch, state)[1]
     outputs = head_outputs(Theta, Phi)
-    _, share = log_density(outputs, block.y)
-    B = share * np.exp(outputs.log_beta) * block.omega
+    _, share, precision = log_density(outputs, block.y, block.v)
+    B = share * precision * block.omega
     return (np.stack([(Phi * row) @ Phi.T for row in B]),)
 
 
-def fit_head_posteriors(engine: Engine, heads: Heads, layout: Layout) -> tuple[Factor, ...]:
+def fit_head_posteriors(
+    engine: Engine, heads: Heads, layout: Layout, kinds: Sequence[Kind] = ()
+) -> tuple[Factor, ...]:
     """Factors of the posterior precisions ``S_k`` of the weights of every head's mean.
 
     The prior precision of each head is that of greatest evidence (Eq. 3.9), the weights being what they are.
     """
-    (PhiT_B_Phi,) = engine.sum(head_precisions, heads.state(layout), heads.Theta)
+    (PhiT_B_Phi,) = engine.sum(head_precisions, heads.state(layout, kinds), heads.Theta)
     m, factors = layout.m, []
     for matrix, w in zip(PhiT_B_Phi, heads.Theta.T[: heads.K], strict=True):
         alpha = 1.0
@@ -209,27 +229,43 @@ def score(
 ) -> Sums:
     """Kernel: log-likelihood of rows held out, had every ``ln beta`` been shifted by each of `shifts`."""
     weights, means, nu, noise = _predict_block(block, scratch, state, Theta, factors)
+    variance = nu if block.v is None else nu + block.v
     with np.errstate(divide="ignore"):
         outputs = Outputs(means, -np.log(noise), np.log(weights))
-    totals = [log_density(outputs._replace(log_beta=outputs.log_beta + shift), block.y, nu)[0] for shift in shifts]
+    shifted = (outputs._replace(log_beta=outputs.log_beta + shift) for shift in shifts)
+    totals = [log_density(at, block.y, variance)[0] for at in shifted]
     return (np.stack(totals) @ block.omega,)
 
 
-def predict_mixture(X: FloatArray, heads: Heads, factors: tuple[Factor, ...], layout: Layout, team: Team) -> Components:
-    """Predict for rows in memory, block by block over the threads of `team`."""
+def predict_mixture(
+    X: FloatArray,
+    heads: Heads,
+    factors: tuple[Factor, ...],
+    layout: Layout,
+    team: Team,
+    kind: IntArray | None = None,
+    kinds: Sequence[Kind] = (),
+) -> Components:
+    """Predict for rows in memory, block by block over the threads of `team`.
+
+    Rows with uncertain inputs get expected basis functions; what the uncertainty adds to the variance is not included.
+    """
     n, K = len(X), heads.K
     result = Components(*(np.empty((n, K)) for _ in Components._fields))
-    state, size = heads.state(layout), block_rows(layout.n_weights)
+    state, size = heads.state(layout, kinds), block_rows(layout.n_weights)
     for factor in factors:
         factor.whitener  # noqa: B018  computed once, before the threads ask for it
+    groups: list[Any] = [slice(start, min(start + size, n)) for start in range(0, n, size)]
+    if kind is not None and kind.any():
+        groups = list(by_kind(kind, size))
 
-    def predict_rows(start: int) -> None:
-        rows = slice(start, min(start + size, n))
+    def predict_rows(rows: slice | IntArray) -> None:
         block = Block(np.ascontiguousarray(X[rows].T), np.empty(0), np.empty(0))
-        for target, values in zip(
-            result, _predict_block(block, Scratch(team.buffers()), state, heads.Theta, factors), strict=True
-        ):
+        if isinstance(rows, np.ndarray) and kind is not None:
+            block.kind = int(kind[rows[0]])
+        parts = _predict_block(block, Scratch(team.buffers()), state, heads.Theta, factors)
+        for target, values in zip(result, parts, strict=True):
             target[rows] = values.T
 
-    team.map(predict_rows, range(0, n, size))
+    team.map(predict_rows, groups)
     return result

@@ -7,17 +7,21 @@ smaller and smaller do not (measured: docs/explanation/mixtures.md).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from gpzed.core.engine import Block, Rows, Scratch, single_threaded_blas
+from gpzed._types import FloatArray, IntArray
+from gpzed.core.engine import Block, Rows, Scratch, Sums, add, by_kind, single_threaded_blas
 from gpzed.core.mixture import Heads, likelihood, log_posterior
 from gpzed.core.optimize import Iteration
 from gpzed.core.parameters import Layout
+from gpzed.core.uncertain import Kind
 
 BATCH_ROWS = 256
+GROUP_ROWS = 32
+"""Rows of one kind that go into the same batch, where inputs are uncertain."""
 BATCHES_PER_EPOCH = 80
 """Batches grow where there would be more than these in a pass over the rows."""
 PEAK_RATE = 0.02
@@ -69,6 +73,24 @@ def schedule(progress: float) -> tuple[float, float]:
     return low + (PEAK_RATE - low) * height, MOMENTUM[0] + (MOMENTUM[1] - MOMENTUM[0]) * height
 
 
+def shuffled(kind: IntArray | None, n: int, size: int, rng: np.random.Generator) -> list[IntArray]:
+    """Positions of n rows in random batches; rows of one kind keep together in small groups, which cost less."""
+    order = rng.permutation(n)
+    if kind is not None and kind.any():
+        groups = by_kind(kind[order], GROUP_ROWS)
+        order = np.concatenate([order[groups[i]] for i in rng.permutation(len(groups))])
+    return [order[i : i + size] for i in range(0, n, size)]
+
+
+def _blocks(rows: Rows, chosen: IntArray, v: FloatArray | None) -> Iterator[Block]:
+    """Blocks of one kind each."""
+    groups = [chosen] if rows.kind is None else [chosen[index] for index in by_kind(rows.kind[chosen], len(chosen))]
+    for index in groups:
+        kind = 0 if rows.kind is None else int(rows.kind[index[0]])
+        added = None if v is None or kind == 0 else v[index]
+        yield Block(np.ascontiguousarray(rows.X[index].T), rows.y[index], rows.omega[index], kind=kind, v=added)
+
+
 def train_heads(
     rows: Rows,
     start: Heads,
@@ -76,14 +98,17 @@ def train_heads(
     score: Callable[[Heads], float] | None,
     options: StochasticOptions,
     rng: np.random.Generator,
+    *,
+    kinds: Sequence[Kind] = (),
+    v: FloatArray | None = None,
     on_epoch: Callable[[Iteration], bool | None] | None = None,
 ) -> StochasticReport:
     """Train heads, and the basis functions below them, from random batches of rows.
 
     Parameters
     ----------
-    rows : (X, y, omega)
-        Whitened inputs, standardised targets, weights.
+    rows : Rows
+        Whitened inputs, standardised targets, weights, kinds.
     start : Heads
     layout : Layout
     score : callable or None
@@ -91,11 +116,14 @@ def train_heads(
     options : StochasticOptions
     rng : numpy.random.Generator
         Decides the batches.
+    kinds : sequence of Kind
+        How inputs of rows of kind 1, 2, ... are uncertain.
+    v : ndarray of shape (n,) or None
+        Variance that uncertain inputs add to each row.
     on_epoch : callable or None
         Called after every epoch; returning True ends training with the best heads so far.
     """
-    X, y, omega = rows
-    n = len(y)
+    n = len(rows.y)
     size = min(n, max(BATCH_ROWS, n // BATCHES_PER_EPOCH))
     n_batches = max(n // size, 1)
     theta, total_steps = start.pack(), n_batches * options.n_epochs
@@ -105,13 +133,14 @@ def train_heads(
     started, step, bias = time.perf_counter(), 0, 1.0
     with single_threaded_blas():
         for epoch in range(1, options.n_epochs + 1):
-            order = rng.permutation(n)
             objective = norm = 0.0
-            for batch in range(n_batches):
-                chosen = order[batch * size : (batch + 1) * size]
+            for chosen in shuffled(rows.kind, n, size, rng)[:n_batches]:
                 heads = start.unpack(theta)
-                block = Block(np.ascontiguousarray(X[chosen].T), y[chosen], omega[chosen])
-                sums = likelihood(block, scratch, heads.state(layout), heads.Theta)
+                state = heads.state(layout, kinds)
+                sums: Sums | None = None
+                for block in _blocks(rows, chosen, v):
+                    sums = add(sums, likelihood(block, scratch, state, heads.Theta))
+                assert sums is not None
                 value, gradient = log_posterior(
                     sums, heads, layout, kappa=options.kappa, ridge=options.ridge, share=len(chosen) / n
                 )

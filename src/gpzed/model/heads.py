@@ -1,0 +1,162 @@
+"""Heads of a trained model: the mixture density that takes the place of its one Gaussian, and how it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpzed._types import AnyArray, FloatArray, IntArray
+from gpzed.core.engine import Engine, Rows, Team
+from gpzed.core.linalg import Factor
+from gpzed.core.mixture import (
+    Components,
+    Heads,
+    fit_head_posteriors,
+    held_out_likelihood,
+    predict_mixture,
+    score,
+    start_heads,
+)
+from gpzed.core.optimize import Iteration
+from gpzed.core.parameters import Layout, MeanFunction, Parameters
+from gpzed.core.stochastic import StochasticOptions, train_heads
+from gpzed.core.uncertain import Kind
+from gpzed.errors import NumericalError
+
+MAX_ROWS = 200_000
+"""Rows in memory that heads are trained on at most; the posterior of their weights is from all rows."""
+SHAPE_PRIOR = 3.0
+"""Strength of the prior on shapes, in units of the one for the model with one head: batches find more to over-fit."""
+RIDGE = 1.0
+NOISE_SHIFTS = np.linspace(-1.0, 0.0, 11)
+"""Corrections to ``ln beta`` of all heads among which the rows held out choose."""
+
+
+@dataclass(frozen=True)
+class MixtureHeads:
+    """Trained heads.
+
+    Attributes
+    ----------
+    heads : Heads
+        With basis functions of their own, which started from those of the model.
+    factors : tuple of Factor
+        Of the posterior precisions of each head's mean weights.
+    mean_function : {"constant", "linear"}
+    best_epoch : int
+    best_score : float
+        Mean log-likelihood of the rows held out, target standardised.
+    """
+
+    heads: Heads
+    factors: tuple[Factor, ...]
+    mean_function: MeanFunction
+    best_epoch: int
+    best_score: float
+
+    def predict(
+        self, X: FloatArray, layout: Layout, team: Team, kind: IntArray | None, kinds: tuple[Kind, ...]
+    ) -> Components:
+        """Mixtures for whitened inputs, target standardised."""
+        return predict_mixture(X, self.heads, self.factors, head_layout(layout), team, kind, kinds)
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+        """Header and arrays for the model file."""
+        header = {
+            "mean_function": self.mean_function,
+            "best_epoch": self.best_epoch,
+            "best_score": self.best_score if np.isfinite(self.best_score) else None,
+            "jitter": [factor.jitter for factor in self.factors],
+            "rcond": [factor.rcond for factor in self.factors],
+        }
+        arrays = {
+            "P": self.heads.P,
+            "Gamma": self.heads.Gamma,
+            "Theta": self.heads.Theta,
+            "L": np.stack([factor.L for factor in self.factors]),
+            "s": np.stack([factor.s for factor in self.factors]),
+        }
+        return header, arrays
+
+    @classmethod
+    def from_parts(cls, header: dict[str, Any], arrays: dict[str, AnyArray], layout: Layout) -> MixtureHeads:
+        """Inverse of `to_parts`."""
+        heads = Heads(arrays["P"], arrays["Gamma"], arrays["Theta"])
+        M, K = head_layout(layout).n_weights, heads.K
+        shapes = {"Theta": (M, 3 * K), "L": (K, M, M), "s": (K, M)}
+        for name, shape in (layout.shapes() | shapes).items():
+            if name in arrays and arrays[name].shape != shape:
+                raise ValueError(f"array {name!r} of the heads has shape {arrays[name].shape} instead of {shape}")
+        parts = zip(arrays["L"], arrays["s"], header["jitter"], header["rcond"], strict=True)
+        best = np.nan if header["best_score"] is None else header["best_score"]
+        factors = tuple(Factor(*part) for part in parts)
+        return cls(heads, factors, header["mean_function"], header["best_epoch"], best)
+
+
+def head_layout(layout: Layout) -> Layout:
+    """Layout of the heads of a model: its own, with a constant in the mean function at least."""
+    return replace(layout, mean_function="constant") if layout.mean_function == "zero" else layout
+
+
+def fit_heads(
+    rows: Rows,
+    start: Parameters,
+    layout: Layout,
+    n_heads: int,
+    valid: Engine | None,
+    everything: Engine,
+    kinds: tuple[Kind, ...],
+    options: StochasticOptions,
+    rng: np.random.Generator,
+    *,
+    calibrate_noise: bool,
+    v: FloatArray | None = None,
+    on_epoch: Callable[[Iteration], bool | None] | None = None,
+) -> MixtureHeads:
+    """Train heads on the basis functions of a trained model.
+
+    Parameters
+    ----------
+    rows : Rows
+        Standardised training rows in memory.
+    start : Parameters
+        Of the model with one head.
+    layout : Layout
+        Its layout.
+    n_heads : int
+    valid, everything : Engine
+        Over rows held out, by which the epoch is chosen, and over all rows, from which the posterior is taken.
+    kinds : tuple of Kind
+    options : StochasticOptions
+    rng : numpy.random.Generator
+    calibrate_noise : bool
+        Whether rows held out may ask for more noise.
+    v : ndarray of shape (n,) or None
+        Variance that uncertain inputs add to each row.
+    on_epoch : callable or None
+    """
+    layout = head_layout(layout)
+
+    def validate(heads: Heads) -> float:
+        assert valid is not None
+        (total,) = valid.sum(held_out_likelihood, heads.state(layout, kinds), heads.Theta)
+        return float(total) / valid.sum_omega
+
+    first = start_heads(start, rows.y, n_heads, layout, rng)
+    report = train_heads(
+        rows, first, layout, None if valid is None else validate, options, rng, kinds=kinds, v=v, on_epoch=on_epoch
+    )
+    heads, best = report.heads, report.best_score
+    if not np.all(np.isfinite(heads.Theta)):
+        raise NumericalError("training of the heads broke down: their weights are not finite.")
+    factors = fit_head_posteriors(everything, heads, layout, kinds)
+    if valid is not None:
+        shifts = NOISE_SHIFTS if calibrate_noise else np.zeros(1)
+        (totals,) = valid.sum(score, heads.state(layout, kinds), heads.Theta, factors, shifts)
+        chosen = int(np.argmax(totals))
+        best = float(totals[chosen]) / valid.sum_omega
+        heads = heads.with_noise_shift(float(shifts[chosen]), layout.m)
+    return MixtureHeads(heads, factors, layout.mean_function, report.best_epoch, best)
