@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.stats import norm
 
-from gpzed.core.engine import Block, Scratch, Team, ThreadEngine
+from gpzed.core.engine import Block, Rows, Scratch, Team, ThreadEngine
 from gpzed.core.evidence import responses
 from gpzed.core.initialize import initialize
 from gpzed.core.mixture import (
@@ -71,14 +71,14 @@ def test_log_density_is_that_of_the_mixture() -> None:
     pi = np.exp(outputs.log_pi)
     np.testing.assert_allclose(pi.sum(axis=0), 1.0)
     expected = np.sum(pi * norm.pdf(y, outputs.mean, np.exp(-0.5 * outputs.log_beta)), axis=0)
-    total, share = log_density(outputs, y)
+    total, share, _ = log_density(outputs, y)
     np.testing.assert_allclose(total, np.log(expected))
     np.testing.assert_allclose(share.sum(axis=0), 1.0)
 
 
 def test_added_variance_widens() -> None:
     outputs = Outputs(np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1)))
-    total, _ = log_density(outputs, np.array([1.0]), 3.0)
+    total, *_ = log_density(outputs, np.array([1.0]), np.array([3.0]))
     np.testing.assert_allclose(total, norm.logpdf(1.0, 0.0, 2.0))
 
 
@@ -126,7 +126,7 @@ def test_training_finds_both_values_and_is_deterministic() -> None:
 
     def train() -> Heads:
         options = StochasticOptions(n_epochs=15)
-        return train_heads((X, y, omega), heads, layout, validate, options, np.random.default_rng(5)).heads
+        return train_heads(Rows(X, y, omega), heads, layout, validate, options, np.random.default_rng(5)).heads
 
     trained = train()
     np.testing.assert_array_equal(trained.pack(), train().pack())

@@ -218,7 +218,7 @@ def backward(block: Block, scratch: Scratch, state: State, posterior: Posterior)
     if state.is_sigmoid:
         G *= 1.0 - Psi[:m] / sqrt_B  # d ln phi / dt = 1 - phi
     sums = Zt @ G.T, Psi[:m] @ g_scaled, np.asarray(g_scaled @ sqrt_B), np.asarray(sqrt_B_delta @ sqrt_B_delta)
-    return _pulled_back(sums, block, state)
+    return pulled_back(sums, block, state)
 
 
 def _backward_compiled(block: Block, scratch: Scratch, state: State, posterior: Posterior) -> Sums:
@@ -231,10 +231,10 @@ def _backward_compiled(block: Block, scratch: Scratch, state: State, posterior: 
     sums = backward_block(*rows, basis, scratch, posterior.w_mean, A, is_inverse, kept=kept, v=block.v)
     if sums is None:
         raise _noise_out_of_bounds()
-    return _pulled_back(sums, block, state)
+    return pulled_back(sums, block, state)
 
 
-def _pulled_back(sums: tuple[FloatArray, ...], block: Block, state: State) -> Sums:
+def pulled_back(sums: tuple[FloatArray, ...], block: Block, state: State) -> Sums:
     """Give the sums of the second pass; if there are uncertain inputs, gradients for P and Lambda follow."""
     if not state.blurs:
         return sums

@@ -54,7 +54,7 @@ class Heads:
     @property
     def K(self) -> int:
         """Number of heads."""
-        return self.Theta.shape[1] // 3
+        return int(self.Theta.shape[1]) // 3
 
     def pack(self) -> FloatArray:
         """All numbers in one vector."""
@@ -186,9 +186,7 @@ def head_precisions(block: Block, scratch: Scratch, state: State, Theta: FloatAr
     return (np.stack([(Phi * row) @ Phi.T for row in B]),)
 
 
-def fit_head_posteriors(
-    engine: Engine, heads: Heads, layout: Layout, kinds: Sequence[Kind] = ()
-) -> tuple[Factor, ...]:
+def fit_head_posteriors(engine: Engine, heads: Heads, layout: Layout, kinds: Sequence[Kind] = ()) -> tuple[Factor, ...]:
     """Factors of the posterior precisions ``S_k`` of the weights of every head's mean.
 
     The prior precision of each head is that of greatest evidence (Eq. 3.9), the weights being what they are.

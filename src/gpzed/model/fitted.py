@@ -15,7 +15,7 @@ from gpzed.core.predictive import sample_functions
 from gpzed.model import lazy
 from gpzed.model.coverage import Coverage
 from gpzed.model.inputs import check_input_errors, is_lazy, validate_table
-from gpzed.model.kinds import gather, in_order
+from gpzed.model.kinds import in_order
 from gpzed.model.persistence import write_model
 from gpzed.model.recalibration import Recalibration
 from gpzed.model.training import Member, TrainingReport
@@ -123,9 +123,9 @@ class FittedModel(PredictsDistribution):
 
     @property
     def n_components_(self) -> int:
-        """Gaussians of a prediction: one for each member and component of the density of the inputs, and the wings."""
+        """Gaussians of a prediction: one for each member, head, component of the density of the inputs, and the wings."""
         has_wings = self.recalibration_ is not None and self.recalibration_.wing_weight > 0.0
-        return sum(member.n_components for member in self.members_) + has_wings
+        return len(self.members_) * max(member.width for member in self.members_) + has_wings
 
     def _check_inputs(self, X: Any) -> FloatArray:
         check_is_fitted(self, "members_")
@@ -187,8 +187,8 @@ class FittedModel(PredictsDistribution):
         Returns
         -------
         Prediction
-            A Gaussian per object, or a mixture: one for each member, and for each component of the density of the
-            inputs where some are missing or noisy; and one for the wings if recalibration asks for it
+            A Gaussian per object, or a mixture: one for each member and head, and for each component of the density of
+            the inputs where some are missing or noisy; and one for the wings if recalibration asks for it
             (docs/explanation/recalibration.md). With `coverage`, and a variance that goes back to that of the
             training targets where coverage is low (docs/explanation/coverage.md).
         """
@@ -210,10 +210,7 @@ class FittedModel(PredictsDistribution):
 
     def _predict_members(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> Prediction:
         """Mix the predictions of all members, as they are."""
-        parts = []
-        for member in self.members_:
-            moments, expanded = member.predict(X, team, X_std)
-            parts.append(gather(Prediction.gaussian(*moments), expanded, len(X), member.n_components))
+        parts = [member.distribution(X, team, X_std) for member in self.members_]
         return parts[0] if len(parts) == 1 else Prediction.mixture(parts)
 
     def _regions(self, X: FloatArray) -> FloatArray | None:

@@ -409,7 +409,8 @@ def gather(prediction: Prediction, expanded: Expanded, n: int, n_components: int
         values = getattr(prediction, name)
         parts[name] = np.repeat(values[likely][:, None], n_components, axis=1)
         parts[name][row, component] = values
-    return Prediction(**{name: values.reshape(n, -1) for name, values in parts.items()}, lower=prediction.lower)
+    fields = {name: values.reshape(n, -1) for name, values in parts.items()}
+    return Prediction(**fields, lower=prediction.lower, n_heads=n_components * K)
 
 
 def in_order(values: FloatArray, expanded: Expanded, n: int) -> FloatArray:

@@ -20,7 +20,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "missing": ("marginalise", "error"),
     "length_scale": ("shared", "per_feature"),
 }
-COUNTS = ("n_members", "max_iter", "patience", "memory", "checkpoint_every", "noise_classes")
+COUNTS = ("n_heads", "n_epochs", "n_members", "max_iter", "patience", "memory", "checkpoint_every", "noise_classes")
 OPTIONAL_COUNTS = ("n_threads", "max_evaluations")
 ROWS_PER_NUMBER = 5.0
 """Training rows per free number of the basis functions (centre and shape) with n_basis="auto"; measured."""

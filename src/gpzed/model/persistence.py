@@ -19,6 +19,7 @@ from gpzed.errors import ModelFormatError
 from gpzed.model.container import pack, read_bytes, unpack, write_atomically
 from gpzed.model.coverage import Coverage
 from gpzed.model.data import Standardisation
+from gpzed.model.heads import MixtureHeads
 from gpzed.model.kinds import InputModel, NoiseClasses
 from gpzed.model.recalibration import Recalibration
 from gpzed.model.training import Member, TrainingReport
@@ -64,6 +65,9 @@ def member_to_parts(member: Member) -> tuple[dict[str, Any], dict[str, AnyArray]
     arrays["density_covariances"] = density.covariances
     if noise is not None:
         arrays |= {"noise_centres": noise.centres, "noise_variances": noise.variances, "noise_floor": noise.floor}
+    if member.mixture is not None:
+        header["mixture"], group = member.mixture.to_parts()
+        arrays |= {f"mixture_{name}": array for name, array in group.items()}
     if member.report is not None:
         report = asdict(member.report)
         history = report.pop("history")
@@ -102,7 +106,15 @@ def member_from_parts(header: dict[str, Any], arrays: dict[str, AnyArray]) -> Me
         Standardisation(whitening, header["y_mean"], header["y_scale"], _inputs_from_parts(arrays, layout.d)),
         header["noise_correction"],
         report,
+        _mixture_from_parts(header, arrays, layout),
     )
+
+
+def _mixture_from_parts(header: dict[str, Any], arrays: dict[str, AnyArray], layout: Layout) -> MixtureHeads | None:
+    if header.get("mixture") is None:
+        return None
+    group = {name.removeprefix("mixture_"): array for name, array in arrays.items() if name.startswith("mixture_")}
+    return MixtureHeads.from_parts(header["mixture"], group, layout)
 
 
 def _inputs_from_parts(arrays: dict[str, AnyArray], d: int) -> InputModel:

@@ -17,7 +17,7 @@ from gpzed.cluster import check_engine, connect
 from gpzed.core.covariance import get_structure
 from gpzed.core.engine import Team, available_threads, single_threaded_blas
 from gpzed.core.initialize import InitMethod
-from gpzed.core.optimize import Budget
+from gpzed.core.optimize import Budget, Iteration
 from gpzed.core.parameters import MeanFunction
 from gpzed.errors import ClusterError, ConvergenceWarning, DataWarning
 from gpzed.model import lazy
@@ -48,9 +48,12 @@ SHARED_PART = 0.5
 """Part of the rows held out that all members of a committee have in common, where these serve recalibration."""
 
 
+HEADS_STAGE = -1
+
+
 @dataclass(frozen=True)
 class StepInfo:
-    """What a progress callback is told after every step."""
+    """What a progress callback is told after every step; in stage `HEADS_STAGE` heads are trained, a step an epoch."""
 
     member: int
     stage: int
@@ -114,6 +117,12 @@ class GPzRegressor(FittedModel):
     noise_classes : int
         Classes into which the errors of inputs (`X_std`) are sorted; rows of one class share their mean error
         variances.
+    n_heads : int
+        Gaussians that one model gives for an object; 1 for the paper's model. With more, heads on the same basis
+        functions, each with its own mean, noise and weight, are trained on the trained model and take the place of its
+        one Gaussian if the rows held out are more likely with them (docs/explanation/mixtures.md).
+    n_epochs : int
+        Passes over the training rows in which heads are trained, if `n_heads` is greater than 1.
     n_members : int
         Size of the committee: models from different starts and different held-out rows, whose predictions form a
         mixture of Gaussians with equal weights.
@@ -207,6 +216,8 @@ class GPzRegressor(FittedModel):
         missing: Literal["marginalise", "error"] = "marginalise",
         density_components: int | Literal["auto"] = "auto",
         noise_classes: int = 16,
+        n_heads: int = 1,
+        n_epochs: int = 80,
         n_members: int = 1,
         max_iter: int = 500,
         max_time: float | None = None,
@@ -239,6 +250,8 @@ class GPzRegressor(FittedModel):
         self.missing = missing
         self.density_components = density_components
         self.noise_classes = noise_classes
+        self.n_heads = n_heads
+        self.n_epochs = n_epochs
         self.n_members = n_members
         self.max_iter = max_iter
         self.max_time = max_time
@@ -492,6 +505,8 @@ class GPzRegressor(FittedModel):
             memory=self.memory,
             density_components=None if self.density_components == "auto" else self.density_components,
             noise_classes=self.noise_classes,
+            n_heads=self.n_heads,
+            n_epochs=self.n_epochs,
             budget=Budget(
                 max_iter=self.max_iter,
                 max_evaluations=self.max_evaluations,
@@ -523,7 +538,14 @@ class GPzRegressor(FittedModel):
             threads = max(1, n_threads // n_parallel)
             try:
                 return train_member(
-                    data, options, rng, n_threads=threads, session=session, on_step=on_step, record=path is not None
+                    data,
+                    options,
+                    rng,
+                    n_threads=threads,
+                    session=session,
+                    on_step=on_step,
+                    on_epoch=self._make_on_epoch(index, halt),
+                    record=path is not None,
                 )
             except ClusterError:
                 if path is not None and index in sessions:  # what was computed since the last checkpoint is not lost
@@ -579,6 +601,21 @@ class GPzRegressor(FittedModel):
             return self.callback(info)
 
         return on_step
+
+    def _make_on_epoch(self, index: int, halt: threading.Event) -> Callable[[Iteration], bool | None]:
+        best = -np.inf
+
+        def on_epoch(step: Iteration) -> bool | None:
+            nonlocal best
+            if halt.is_set():
+                raise HaltedError
+            if self.callback is None:
+                return None
+            best = np.fmax(best, step.score)
+            info = StepInfo(index, HEADS_STAGE, step.iteration, step.seconds, step.objective, step.score, best)
+            return self.callback(info)
+
+        return on_epoch
 
     def _warn_if_unfinished(self) -> None:
         unfinished = [report for report in self.reports_ if report.status == "max_iter"]

@@ -19,11 +19,17 @@ from gpzed.core.posterior import Posterior
 from gpzed.core.predictive import Predictive, predict, score, variance_forms
 from gpzed.core.prior import log_prior
 from gpzed.core.refresh import refresh
+from gpzed.core.stochastic import StochasticOptions
 from gpzed.core.uncertain import Forms, Kind, Spread
 from gpzed.errors import NumericalError
 from gpzed.model.data import Standardisation, TrainingData, fit_standardisation
-from gpzed.model.kinds import Expanded, Key, KindTable, in_order, keys_of
+from gpzed.model.heads import MAX_ROWS as HEADS_ROWS
+from gpzed.model.heads import RIDGE as HEADS_RIDGE
+from gpzed.model.heads import SHAPE_PRIOR as HEADS_SHAPE_PRIOR
+from gpzed.model.heads import MixtureHeads, fit_heads
+from gpzed.model.kinds import Expanded, Key, KindTable, gather, in_order, keys_of
 from gpzed.model.whitening import WhiteningMethod
+from gpzed.prediction import Prediction
 
 NOISE_SHIFTS = np.linspace(-3.0, 0.0, 13)
 """Corrections to ``ln beta`` among which the rows held out choose; the best is refined by a parabola. Only towards
@@ -54,6 +60,8 @@ class TrainingOptions:
     memory: int
     density_components: int | None = None
     noise_classes: int = 16
+    n_heads: int = 1
+    n_epochs: int = 80
     budget: Budget = field(default_factory=Budget)
 
 
@@ -110,6 +118,7 @@ class Member:
     standardisation: Standardisation
     noise_correction: float
     report: TrainingReport | None = None
+    mixture: MixtureHeads | None = None
 
     @property
     def state(self) -> State:
@@ -155,6 +164,42 @@ class Member:
         map_ = self.standardisation
         scale = map_.y_scale
         return Predictive(map_.y_mean + scale * mean, scale**2 * nu, scale**2 * noise, scale**2 * added), expanded
+
+    def distribution(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> Prediction:
+        """Predictive distributions of raw inputs: one Gaussian each, or the mixture that the heads give."""
+        if self.mixture is None:
+            moments, expanded = self.predict(X, team, X_std)
+            return gather(Prediction.gaussian(*moments), expanded, len(X), self.n_components)
+        expanded, table = self.expand(X, X_std)
+        parts = self.mixture.predict(expanded.X, self.layout, team, expanded.kind, table.kinds)
+        map_ = self.standardisation
+        scale = map_.y_scale
+        prediction = Prediction(
+            parts.weights,
+            map_.y_mean + scale * parts.means,
+            scale**2 * parts.model_variances,
+            scale**2 * parts.noise_variances,
+            np.broadcast_to(scale**2 * self._added(expanded, table, team)[:, None], parts.means.shape),
+            n_heads=parts.means.shape[1],
+        )
+        return gather(prediction, expanded, len(X), self.n_components)
+
+    def _added(self, expanded: Expanded, table: KindTable, team: Team) -> FloatArray:
+        """Variance that uncertain inputs add, from the mean function of the model with one head."""
+        added = np.zeros(len(expanded.X))
+        if expanded.kind is not None and expanded.kind.any():
+            rows = np.flatnonzero(expanded.kind)
+            spreads = [self._spread(key, kind) for key, kind in zip(table.kind_keys, table.kinds, strict=True)]
+            state = self.make_state(table.kinds)
+            added[rows] = predict(
+                expanded.X[rows], state, self.posterior, team, expanded.kind[rows], spreads
+            ).input_variance
+        return added
+
+    @property
+    def width(self) -> int:
+        """Components of a prediction."""
+        return self.n_components * (1 if self.mixture is None else self.mixture.heads.K)
 
     @cached_property
     def _forms(self) -> Forms:
@@ -237,6 +282,7 @@ def train_member(
     n_threads: int | None = None,
     session: Session | None = None,
     on_step: Callable[[Session], bool | None] | None = None,
+    on_epoch: Callable[[Iteration], bool | None] | None = None,
     record: bool = True,
 ) -> Member:
     """Train one model.
@@ -252,10 +298,13 @@ def train_member(
         An interrupted run to be continued.
     on_step : callable or None
         Called after every step; returning True ends training with the best model so far.
+    on_epoch : callable or None
+        The same, for the passes over the rows in which heads are trained.
     record : bool
         Whether to keep every evaluation, as checkpoints need.
     """
     started = time.perf_counter()
+    heads_rng = np.random.default_rng(int(rng.integers(2**63))) if options.n_heads > 1 else rng
     map_ = fit_standardisation(data, options.whitening, options.density_components, options.noise_classes)
     layout = Layout.of(
         options.n_basis,
@@ -292,7 +341,10 @@ def train_member(
             break
         session.finished.append(result)
         session.stage, session.progress = session.stage + 1, Progress(result.theta)
-    return _finish(data, map_, objective, valid, result, session, sizes, n_threads)
+    member, everything = _finish(data, map_, objective, valid, result, session, sizes, n_threads)
+    if options.n_heads > 1 and result.status not in ("stopped", "max_time"):
+        member = _add_heads(member, data, map_, objective, valid, everything, heads_rng, n_threads, started, on_epoch)
+    return member
 
 
 def _run_stage(
@@ -336,7 +388,7 @@ def _finish(
     session: Session,
     sizes: tuple[int, ...],
     n_threads: int | None,
-) -> Member:
+) -> tuple[Member, Engine]:
     """Correct the noise by the rows held out, take the posterior from all rows, and write the report."""
     layout, options = objective.layout, objective.options
     parameters, kinds = layout.unpack(result.theta), objective.kinds
@@ -345,8 +397,8 @@ def _finish(
     correction = 0.0
     if valid is not None:
         _, correction = validate_posterior(valid, objective, result.theta)
+    everything = data.everything(map_, layout.n_weights, n_threads)
     try:
-        everything = data.everything(map_, layout.n_weights, n_threads)
         refresh([everything], parameters, layout, options.weighted_precision, kinds)
         _, posterior, _ = fit_posterior(everything, parameters, layout, options.weighted_precision, kinds)
     except NumericalError:  # noise-free targets: a row held out may exceed the bound on the noise precision
@@ -375,7 +427,58 @@ def _finish(
         n_rejected=sum(part.n_rejected for part in reports),
         seconds=history[-1].seconds if history else 0.0,
     )
-    return Member(layout, parameters, posterior, replace(map_, table=None), correction, report)
+    return Member(layout, parameters, posterior, replace(map_, table=None), correction, report), everything
+
+
+def _add_heads(
+    member: Member,
+    data: TrainingData,
+    map_: Standardisation,
+    objective: _Objective,
+    valid: Engine | None,
+    everything: Engine,
+    rng: np.random.Generator,
+    n_threads: int | None,
+    started: float,
+    on_epoch: Callable[[Iteration], bool | None] | None,
+) -> Member:
+    """Train heads on the basis functions of a member; it keeps them if rows held out are more likely with them."""
+    options, layout, kinds = objective.options, objective.layout, objective.kinds
+    rows = map_.rows(data.sample(HEADS_ROWS, rng))
+    v = None
+    if rows.kind is not None and rows.kind.any():
+        spreads = [Spread(member._forms, kind) for kind in kinds]
+        state = member.make_state(kinds)
+        v = predict(rows.X, state, member.posterior, Team(n_threads), rows.kind, spreads).input_variance
+    left = options.budget.max_time
+    schedule = StochasticOptions(
+        options.n_epochs,
+        kappa=HEADS_SHAPE_PRIOR * options.shape_prior,
+        ridge=HEADS_RIDGE,
+        max_time=None if left is None else max(left - (time.perf_counter() - started), 0.0),
+    )
+    mixture = fit_heads(
+        rows,
+        member.parameters,
+        layout,
+        options.n_heads,
+        valid,
+        everything,
+        kinds,
+        schedule,
+        rng,
+        calibrate_noise=options.calibrate_noise,
+        v=v,
+        on_epoch=on_epoch,
+    )
+    assert member.report is not None
+    if valid is not None:
+        alone, _ = validate_posterior(valid, objective, layout.pack(member.parameters))
+        if mixture.best_score <= alone:
+            return member
+    best_score = mixture.best_score - float(np.log(map_.y_scale))
+    report = replace(member.report, best_score=best_score, seconds=time.perf_counter() - started)
+    return replace(member, mixture=mixture, report=report)
 
 
 def validate_posterior(valid: Engine, objective: _Objective, theta: FloatArray) -> tuple[float, float]:

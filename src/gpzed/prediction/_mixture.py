@@ -200,7 +200,7 @@ class Moments(NamedTuple):
     input_variance: FloatArray
 
 
-def moments(mix: Mixture, model: FloatArray, noise: FloatArray, inputs: FloatArray, n_heads: int) -> Moments:
+def moments(mix: Mixture, model: FloatArray, noise: FloatArray, inputs: FloatArray, *, n_heads: int) -> Moments:
     """Return the exact moments of each mixture, given its parts of the variance, all of shape (r, K).
 
     Components of one model, `n_heads` in a row, differ because the object may be at either of them: that is noise.

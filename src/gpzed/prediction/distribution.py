@@ -218,7 +218,7 @@ class Prediction:
         for rows, mix in self._rows():
             variances = (self.model_variances, self.noise_variances, self.input_variances)
             for out, value in zip(
-                parts, _mixture.moments(mix, *(v[rows] for v in variances), self.n_heads), strict=True
+                parts, _mixture.moments(mix, *(v[rows] for v in variances), n_heads=self.n_heads), strict=True
             ):
                 out[rows] = value
         return _mixture.Moments(*(check.read_only(p) for p in parts))
