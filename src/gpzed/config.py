@@ -109,11 +109,15 @@ class PredictConfig:
             raise ConfigError(f"`chunk_rows` is {self.chunk_rows}; expected at least 1")
 
 
+#: Where runs from files differ from the estimator: what did best on all catalogues (docs/explanation/mixtures.md).
+RUN_DEFAULTS: dict[str, Any] = {"n_heads": 5, "n_members": 5}
+
+
 def _model_fields() -> list[tuple[str, Any, Any]]:
     hints = get_type_hints(GPzRegressor.__init__)
     parameters = inspect.signature(GPzRegressor.__init__).parameters
     return [
-        (name, hints[name], field(default=parameter.default))
+        (name, hints[name], field(default=RUN_DEFAULTS.get(name, parameter.default)))
         for name, parameter in parameters.items()
         if name not in NOT_OPTIONS
     ]

@@ -30,7 +30,7 @@ from gpzed.simulate import simulate_survey
 
 #: Galaxies in each of the three sets, and what the model may cost: about two minutes on two cores.
 DEFAULT_SIZE = 50_000
-DEFAULT_MODEL = {"n_basis": 100, "max_iter": 250}
+DEFAULT_MODEL = {"n_basis": 100, "max_iter": 100, "n_members": 1, "n_epochs": 40}
 
 
 @dataclass(frozen=True)

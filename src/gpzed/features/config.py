@@ -9,7 +9,7 @@ from typing import Literal
 from gpzed.errors import ConfigError
 
 CHOICES: dict[str, tuple[str, ...]] = {
-    "magnitudes": ("pogson", "asinh"),
+    "magnitudes": ("auto", "asinh", "pogson"),
     "errors": ("inputs", "noise", "both", "none"),
     "missing": ("marginalise", "fill"),
     "non_detections": ("auto", "flux", "limit", "marginalise"),
@@ -22,9 +22,10 @@ class FeatureConfig:
 
     Parameters
     ----------
-    magnitudes : {"pogson", "asinh"}
+    magnitudes : {"auto", "asinh", "pogson"}
         Magnitudes as usual, or asinh magnitudes (luptitudes, Lupton et al. 1999), which stay well-behaved where the
         signal drowns in noise; their softening is the median flux error of the training rows, band by band.
+        "auto" takes these where the catalogue has errors.
     colours : bool
         Differences of adjacent bands and one magnitude, instead of all magnitudes.
     reference_band : str
@@ -55,10 +56,10 @@ class FeatureConfig:
         correction. Schlafly & Finkbeiner (2011) for SDSS: u 4.239, g 3.303, r 2.285, i 1.698, z 1.263.
     """
 
-    magnitudes: Literal["pogson", "asinh"] = "pogson"
+    magnitudes: Literal["auto", "asinh", "pogson"] = "auto"
     colours: bool = False
     reference_band: str = ""
-    errors: Literal["inputs", "noise", "both", "none"] = "inputs"
+    errors: Literal["inputs", "noise", "both", "none"] = "none"
     missing: Literal["marginalise", "fill"] = "marginalise"
     non_detections: Literal["auto", "flux", "limit", "marginalise"] = "auto"
     min_error: float = 1e-3

@@ -247,6 +247,8 @@ def fit_transformer(
     """
     config = config or FeatureConfig()
     has_errors = _check(photometry, config)
+    if config.magnitudes == "auto":
+        config = dataclasses.replace(config, magnitudes="asinh" if has_errors else "pogson")
     fill_ebv = 0.0 if ebv is None or not np.isfinite(ebv).any() else float(np.nanmedian(ebv))
     extinction, _ = _extinction(config, photometry.bands, ebv, len(photometry), fill_ebv)
     is_asinh = config.magnitudes == "asinh"

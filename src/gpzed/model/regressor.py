@@ -544,7 +544,7 @@ class GPzRegressor(FittedModel):
                     n_threads=threads,
                     session=session,
                     on_step=on_step,
-                    on_epoch=self._make_on_epoch(index, halt),
+                    on_epoch=self._make_on_epoch(index, path, run, halt, sessions),
                     record=path is not None,
                 )
             except ClusterError:
@@ -602,11 +602,15 @@ class GPzRegressor(FittedModel):
 
         return on_step
 
-    def _make_on_epoch(self, index: int, halt: threading.Event) -> Callable[[Iteration], bool | None]:
+    def _make_on_epoch(
+        self, index: int, path: str | None, run: str, halt: threading.Event, sessions: dict[int, Session]
+    ) -> Callable[[Iteration], bool | None]:
         best = -np.inf
 
         def on_epoch(step: Iteration) -> bool | None:
             nonlocal best
+            if path is not None and step.iteration == 1 and index in sessions:
+                save_checkpoint(path, sessions[index], run)  # heads are trained anew from here, to the same result
             if halt.is_set():
                 raise HaltedError
             if self.callback is None:

@@ -42,6 +42,7 @@ from gpzed.features import (
     target_weights,
 )
 from gpzed.model import GPzRegressor, StepInfo
+from gpzed.model.regressor import HEADS_STAGE
 from gpzed.pipeline.modelfile import TrainedPipeline
 from gpzed.pipeline.reporter import Reporter
 from gpzed.pipeline.source import (
@@ -406,12 +407,13 @@ def _fit(
     rows: _Rows, config: RunConfig, state: Path | None, reporter: Reporter, should_stop: Callable[[], bool] | None
 ) -> GPzRegressor:
     options = asdict(config.model)
-    total = options["max_iter"] * options["n_members"]
+    total = (options["max_iter"] + (options["n_epochs"] if options["n_heads"] > 1 else 0)) * options["n_members"]
     asked: set[int] = set()  # members that were asked to stop
     with reporter.task("training", total, "steps") as task:
 
         def on_step(step: StepInfo) -> None:
-            task.advance(1, f"member {step.member + 1}, step {step.iteration}, best score {step.best_score:.4f}")
+            unit = "epoch" if step.stage == HEADS_STAGE else "step"
+            task.advance(1, f"member {step.member + 1}, {unit} {step.iteration}, best score {step.best_score:.4f}")
             if should_stop is None or not should_stop():
                 return
             if step.member in asked:

@@ -27,9 +27,10 @@ from gpzed.pipeline import TrainingInterruptedError, plan_training, train
 @click.option("--n-basis", help="Number of basis functions, or 'auto'.")
 @click.option("--covariance", help="Structure of the basis functions: VC, GC, VD, GD, VL or GL.")
 @click.option("--members", type=int, help="Models in the committee.")
+@click.option("--heads", type=int, help="Gaussians that one model gives for an object; 1 for the paper's model.")
 @click.option("--max-iter", type=int, help="Limit on iterations, per member.")
 @click.option("--max-time", type=float, help="Limit on seconds, per member.")
-@click.option("--magnitudes", type=click.Choice(["pogson", "asinh"]), help="Kind of magnitudes as inputs.")
+@click.option("--magnitudes", type=click.Choice(["auto", "asinh", "pogson"]), help="Kind of magnitudes as inputs.")
 @click.option("--colours/--no-colours", default=None, help="Whether inputs are colours and one magnitude.")
 @click.option("--weights", help="Cost weights: none, redshift, balanced, column or target.")
 @click.option("--target", help="Catalogue that the training photometry is weighted to look like.")
@@ -93,6 +94,7 @@ def _config(given: dict[str, Any]) -> RunConfig:
         n_basis=_n_basis(given["n_basis"]),
         covariance=given["covariance"],
         n_members=given["members"],
+        n_heads=given["heads"],
         max_iter=given["max_iter"],
         max_time=given["max_time"],
         n_threads=given["threads"],
