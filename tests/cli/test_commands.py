@@ -18,7 +18,7 @@ from gpzed.pipeline.predict import BASE_COLUMNS
 from pipeline.galaxy_files import galaxies, write
 
 Call = Callable[..., tuple[int, str, str]]
-QUICK = ("--n-basis", "5", "--max-iter", "15")
+QUICK = ("--n-basis", "5", "--max-iter", "15", "--members", "1", "--heads", "1")
 KEYS = (
     "rmse", "mll", "fr_0.15", "fr_0.05", "bias", "sigma_nmad", "crps", "cde_loss", "pit_ks", "coverage_68",
     "coverage_95",
@@ -113,7 +113,9 @@ def test_dry_run_shows_the_plan_and_writes_nothing(call: Call, folder: Path, tmp
 
 def test_configuration_file_and_flags(call: Call, folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
-    path.write_text("seed = 4\n[model]\nn_basis = 7\nmax_iter = 10\n[features]\nmagnitudes = 'asinh'\n")
+    path.write_text(
+        "seed = 4\n[model]\nn_basis = 7\nmax_iter = 10\nn_members = 1\nn_heads = 1\n[features]\nmagnitudes = 'asinh'\n"
+    )
     model = tmp_path / "m.gpzed"
     assert call("train", folder / "train.parquet", "-o", model, "--config", path, "--covariance", "GL")[0] == 0
     code, text, _ = call("info", model, "--json")
@@ -186,7 +188,7 @@ def test_completion(shell: str, call: Call) -> None:
 
 
 def test_demo(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpzed.demo.DEFAULT_MODEL", {"n_basis": 5, "max_iter": 15})
+    monkeypatch.setattr("gpzed.demo.DEFAULT_MODEL", {"n_basis": 5, "max_iter": 15, "n_members": 1, "n_heads": 1})
     code, text, err = call("demo", "--size", 300, "--out", tmp_path / "demo", "--seed", 1)
     assert code == 0, err
     assert "FR0.15" in text

@@ -10,7 +10,7 @@ from gpzed.catalog import Catalog, write_catalog
 from gpzed.config import RunConfig
 
 BANDS = ("u", "g", "r")
-QUICK = {"n_basis": 5, "patience": 2, "tol": 1e-4}
+QUICK = {"n_basis": 5, "patience": 2, "tol": 1e-4, "n_members": 1, "n_heads": 1}
 
 
 def galaxies(n: int, seed: int = 0) -> Catalog:

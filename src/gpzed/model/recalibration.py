@@ -111,6 +111,7 @@ class Recalibration:
             lower=prediction.lower,
             coverage=prediction.coverage,
             flags=prediction.flags,
+            n_heads=prediction.n_heads,
         )
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:

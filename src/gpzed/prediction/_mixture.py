@@ -227,9 +227,9 @@ def moments(mix: Mixture, model: FloatArray, noise: FloatArray, inputs: FloatArr
 
 
 def _between_models(w: FloatArray, centre: FloatArray, mean: FloatArray, n_heads: int) -> FloatArray:
-    """Return the variance of the models' means, (r,)."""
-    share = w.reshape(len(w), -1, n_heads)  # (r, models, heads)
-    weight = share.sum(axis=2)
-    first = (share * (centre - mean[:, None]).reshape(share.shape)).sum(axis=2)
+    """Return the variance of the models' means, (r,); components that do not fill a run are a model of their own."""
+    starts = np.arange(0, w.shape[1], n_heads)
+    weight = np.add.reduceat(w, starts, axis=1)  # (r, models)
+    first = np.add.reduceat(w * (centre - mean[:, None]), starts, axis=1)
     positive = weight > 0.0
     return np.asarray(np.where(positive, first**2 / np.where(positive, weight, 1.0), 0.0).sum(axis=1))

@@ -184,9 +184,9 @@ def read_only(array: FloatArray) -> FloatArray:
     return array
 
 
-def divisor(name: str, value: Any, n_components: int) -> int:
-    """Return a whole number that divides the number of components."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1 or n_components % value:
-        msg = f"`{name}` is {value!r}; expected a whole number that divides the {n_components} components."
+def run_length(name: str, value: Any, n_components: int) -> int:
+    """Return a whole number from 1 to the number of components."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= value <= n_components:
+        msg = f"`{name}` is {value!r}; expected a whole number from 1 to {n_components}, the number of components."
         raise ValueError(msg)
     return int(value)

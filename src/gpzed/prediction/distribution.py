@@ -44,7 +44,8 @@ class Prediction:
     flags : array-like of shape (n,), optional
         Bit flags, stored as uint32.
     n_heads : int
-        Components come in runs of this length, each the density that one model gives; a divisor of K.
+        Components come in runs of this length, each the density that one model gives; those at the end that do not
+        fill a run count as one more.
 
     Notes
     -----
@@ -96,7 +97,7 @@ class Prediction:
             ready["coverage"] = check.coverage(given["coverage"], len(weights))
         if given["flags"] is not None:
             ready["flags"] = check.flags(given["flags"], len(weights))
-        check.divisor("n_heads", given["n_heads"], weights.shape[1])
+        check.run_length("n_heads", given["n_heads"], weights.shape[1])
         for name, value in ready.items():
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
