@@ -35,7 +35,7 @@ def test_the_three_commands_that_others_script_against(call: Call, folder: Path,
     assert code == 0
     assert "wrote" in text
     assert "not detected" in err
-    assert "flagged CLIPPED_INPUT (8): 1" in err
+    assert "flagged NO_MEASUREMENT (32): 1" in err
     code, text, _ = call("evaluate", out, "--json")
     assert code == 0
     result = json.loads(text)
@@ -105,7 +105,7 @@ def test_dry_run_shows_the_plan_and_writes_nothing(call: Call, folder: Path, tmp
     assert code == 0
     plan = json.loads(text)
     assert plan["rows"]["test"] == 100
-    assert plan["features"][0] == "mag_u"
+    assert plan["features"][0] == "asinh_u"
     assert plan["dry_run"] is True
     assert "nothing was trained" in err
     assert not list(tmp_path.iterdir())

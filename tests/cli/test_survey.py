@@ -11,7 +11,12 @@ from gpzed.catalog import read_catalog
 def test_tables_map_and_summary(call, folder, tmp_path):
     cells, objects, figure = tmp_path / "cells.csv", tmp_path / "objects.parquet", tmp_path / "map.png"
     files = ("-o", cells, "--objects", objects, "--figure", figure)
-    arguments = ("survey", folder / "model.gpzed", folder / "train.parquet")
+    model, config = tmp_path / "model.gpzed", tmp_path / "run.toml"
+    config.write_text(
+        "[features]\nerrors = 'inputs'\n[model]\nn_members = 1\nn_heads = 1\nn_basis = 5\nmax_iter = 15\n"
+    )
+    assert call("train", folder / "train.parquet", "-o", model, "--config", config)[0] == 0
+    arguments = ("survey", model, folder / "train.parquet")
     code, out, _ = call(*arguments, *files, "--cells", 4, "--n-spectra", 12)
     assert code == 0
     assert "12 spectra lower the summed variance by" in out

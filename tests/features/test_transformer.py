@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from gpzed.errors import CatalogError, ConfigError
 from gpzed.features import FeatureConfig, FeatureTransformer, Flag, count_flags, fit_transformer, flag_legend
 from pipeline.galaxy_files import galaxies, with_sentinels
 
+PAPER = FeatureConfig(magnitudes="pogson", errors="inputs")
 CONFIGS = {
+    "paper": PAPER,
     "default": FeatureConfig(),
     "asinh": FeatureConfig(magnitudes="asinh"),
     "colours": FeatureConfig(colours=True),
@@ -59,14 +62,14 @@ def test_any_chunking_gives_the_same_inputs_bit_for_bit(config: FeatureConfig, t
 
 
 def test_no_rows_in_no_rows_out(table: Catalog) -> None:
-    fitted = fit_transformer(photometry(table))
+    fitted = fit_transformer(photometry(table), PAPER)
     X, flags = fitted.transform(photometry(table.slice(0, 0)))
     assert X.shape == (0, 6)
     assert flags.shape == (0,)
 
 
-def test_default_is_magnitudes_and_logarithms_of_errors(table: Catalog) -> None:
-    fitted = fit_transformer(photometry(table))
+def test_inputs_of_the_paper_are_magnitudes_and_logarithms_of_errors(table: Catalog) -> None:
+    fitted = fit_transformer(photometry(table), PAPER)
     assert fitted.names == ("mag_u", "mag_g", "mag_r", "ln_err_u", "ln_err_g", "ln_err_r")
     X, flags = fitted.transform(photometry(table))
     np.testing.assert_array_equal(X[:, 1], table.floats("mag_g"))
@@ -75,7 +78,7 @@ def test_default_is_magnitudes_and_logarithms_of_errors(table: Catalog) -> None:
 
 
 def test_colours_and_one_magnitude(table: Catalog) -> None:
-    fitted = fit_transformer(photometry(table), FeatureConfig(colours=True))
+    fitted = fit_transformer(photometry(table), replace(PAPER, colours=True))
     assert fitted.names[:3] == ("u-g", "g-r", "mag_g")
     X, _ = fitted.transform(photometry(table))
     np.testing.assert_allclose(X[:, 0], table.floats("mag_u") - table.floats("mag_g"), atol=1e-12)
@@ -105,7 +108,7 @@ def test_fluxes_and_magnitudes_give_the_same_inputs(table: Catalog) -> None:
         columns[f"flux_err_{band}"] = flux * table.floats(f"mag_err_{band}") * np.log(10.0) / 2.5
     schema = PhotometrySchema.from_templates(columns, "ugr", flux="flux_{band}", err="flux_err_{band}", zero_point=31.4)
     fluxes = extract_photometry(Catalog(columns), schema)
-    for config in (FeatureConfig(), FeatureConfig(magnitudes="asinh")):
+    for config in (PAPER, FeatureConfig(magnitudes="asinh")):
         fitted = fit_transformer(photometry(table), config)
         np.testing.assert_allclose(
             fitted.transform(fluxes)[0], fitted.transform(photometry(table))[0], rtol=1e-9, atol=1e-9
@@ -118,19 +121,19 @@ def test_a_negative_flux_is_no_detection_for_pogson_and_fine_for_asinh(table: Ca
     columns["flux_g"][0] = -3.0
     schema = PhotometrySchema.from_templates(columns, "gr", flux="flux_{band}", err="flux_err_{band}", zero_point=31.4)
     rows = extract_photometry(Catalog(columns), schema)
-    _, flags = fit_transformer(rows).transform(rows)
+    _, flags = fit_transformer(rows, PAPER).transform(rows)
     assert flags[0] & Flag.NOT_DETECTED
     _, flags = fit_transformer(rows, FeatureConfig(magnitudes="asinh", clip=0.0)).transform(rows)
     assert not flags[0] & Flag.NOT_DETECTED
 
 
 def test_extinction_is_taken_off_and_a_missing_ebv_is_flagged(table: Catalog) -> None:
-    config = FeatureConfig(extinction={"u": 4.0, "g": 3.0})
+    config = replace(PAPER, extinction={"u": 4.0, "g": 3.0})
     ebv = np.full(400, 0.1)
     fitted = fit_transformer(photometry(table), config, ebv)
     ebv[0] = np.nan
     X, flags = fitted.transform(photometry(table), ebv)
-    plain, _ = fit_transformer(photometry(table)).transform(photometry(table))
+    plain, _ = fit_transformer(photometry(table), PAPER).transform(photometry(table))
     np.testing.assert_allclose(plain[:, :3] - X[:, :3], np.tile([0.4, 0.3, 0.0], (400, 1)), atol=1e-9)
     assert np.flatnonzero(flags & Flag.MISSING_BAND).tolist() == [0]
     with pytest.raises(ConfigError, match="no E\\(B-V\\) column"):
@@ -138,7 +141,7 @@ def test_extinction_is_taken_off_and_a_missing_ebv_is_flagged(table: Catalog) ->
 
 
 def test_flags_say_what_was_done(table: Catalog) -> None:
-    fitted = fit_transformer(photometry(table))
+    fitted = fit_transformer(photometry(table), PAPER)
     X, flags = fitted.transform(photometry(with_sentinels(table)))
     expected = [
         Flag.NOT_DETECTED,
@@ -155,7 +158,7 @@ def test_flags_say_what_was_done(table: Catalog) -> None:
 
 
 def test_a_missing_band_is_filled_with_its_conditional_mean(table: Catalog) -> None:
-    fitted = fit_transformer(photometry(table), FeatureConfig(missing="fill"))
+    fitted = fit_transformer(photometry(table), replace(PAPER, missing="fill"))
     columns = {name: np.array(table[name]) for name in table.names}
     columns["mag_u"] = columns["mag_u"].copy()
     columns["mag_u"][:100] = np.nan
@@ -170,7 +173,7 @@ def test_a_missing_band_is_filled_with_its_conditional_mean(table: Catalog) -> N
 
 
 def test_a_given_limit_stands_in_for_a_non_detection(table: Catalog) -> None:
-    fitted = fit_transformer(photometry(table))
+    fitted = fit_transformer(photometry(table), PAPER)
     columns = {name: np.array(table[name]) for name in table.names}
     columns["mag_u"][0], columns["mag_err_u"][0] = 99.0, 21.5
     X, _ = fitted.transform(photometry(Catalog(columns)))
@@ -178,7 +181,7 @@ def test_a_given_limit_stands_in_for_a_non_detection(table: Catalog) -> None:
 
 
 def test_far_objects_are_outside_the_coverage(table: Catalog) -> None:
-    fitted = fit_transformer(photometry(table), FeatureConfig(clip=0.0))
+    fitted = fit_transformer(photometry(table), replace(PAPER, clip=0.0))
     columns = {name: np.array(table[name]) for name in table.names}
     columns["mag_g"][0] -= 8.0
     _, flags = fitted.transform(photometry(Catalog(columns)))
@@ -213,7 +216,7 @@ def test_messages(table: Catalog) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"magnitudes": "log"}, 'expected "pogson" or "asinh"'),
+        ({"magnitudes": "log"}, 'expected "auto" or "asinh" or "pogson"'),
         ({"clip": 1.0}, "`clip` is 1.0"),
         ({"min_error": 0.0}, "`min_error` is 0.0"),
         ({"coverage": 2.0}, "`coverage` is 2.0"),
@@ -229,5 +232,11 @@ def test_few_complete_rows_fall_back_to_the_median(table: Catalog) -> None:
     columns = {name: np.array(table.slice(0, 40)[name]) for name in table.names}
     columns["mag_u"][:35] = np.nan
     rows = photometry(Catalog(columns))
-    X, _ = fit_transformer(rows, FeatureConfig(missing="fill")).transform(rows)
+    X, _ = fit_transformer(rows, replace(PAPER, missing="fill")).transform(rows)
     assert X[0, 0] == pytest.approx(np.median(columns["mag_u"][35:]))
+
+
+def test_default_is_asinh_magnitudes_where_there_are_errors(table: Catalog) -> None:
+    rows = photometry(table)
+    assert fit_transformer(rows).names == ("asinh_u", "asinh_g", "asinh_r")
+    assert fit_transformer(rows).config.magnitudes == "asinh"

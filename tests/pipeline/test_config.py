@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpzed import GPzRegressor
-from gpzed.config import NOT_OPTIONS, ModelConfig, RunConfig, config_template, load_config
+from gpzed.config import NOT_OPTIONS, RUN_DEFAULTS, ModelConfig, RunConfig, config_template, load_config
 from gpzed.errors import ConfigError
 
 
@@ -37,7 +37,9 @@ def test_template_of_other_values_parses_back_to_them() -> None:
 def test_options_of_the_model_are_those_of_the_estimator() -> None:
     signature = inspect.signature(GPzRegressor.__init__).parameters
     assert [f.name for f in fields(ModelConfig)] == [name for name in signature if name not in NOT_OPTIONS]
-    assert asdict(ModelConfig()) == {k: p.default for k, p in signature.items() if k not in NOT_OPTIONS}
+    defaults = {k: p.default for k, p in signature.items() if k not in NOT_OPTIONS}
+    assert asdict(ModelConfig()) == {**defaults, **RUN_DEFAULTS}
+    assert set(RUN_DEFAULTS) <= set(defaults)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,7 @@ def test_options_of_the_model_are_those_of_the_estimator() -> None:
         ("[model]\nn_basis = 0", r"section \[model\]: `n_basis` is 0"),
         ("[model]\ncovariance = 'VX'", "expected one of"),
         ("[features]\nclip = 'wide'", "`features.clip` is 'wide'; expected a number"),
-        ("[features]\nmagnitudes = 'log'", 'expected one of "pogson", "asinh"'),
+        ("[features]\nmagnitudes = 'log'", 'expected one of "auto", "asinh", "pogson"'),
         ("[features]\nextinction = 3", "a table, each value a number"),
         ("[schema]\nbands = 'ugr'", "a list, each entry text"),
         ("[sentinels]\nlimit_range = [1]", "a list"),

@@ -56,7 +56,7 @@ class Loud(Reporter):
 def test_the_model_file_holds_all_that_leads_to_its_inputs(folder: Path) -> None:
     trained = load_pipeline(folder / "model.gpzed")
     assert trained.schema.bands == ("u", "g", "r")
-    assert trained.transformer.names[0] == "mag_u"
+    assert trained.transformer.names[0] == "asinh_u"
     assert trained.provenance["rows"]["train"] == 400
     assert len(trained.provenance["catalogue_sha256"]) == 64
     assert trained.config == quick_config()
@@ -241,9 +241,9 @@ def test_messages_of_predict(folder: Path) -> None:
 
 def test_a_model_file_of_another_version_is_named_as_such(folder: Path) -> None:
     header, members = read_model(folder / "model.gpzed")
-    header["pipeline"]["config"]["model"]["n_heads"] = 3
+    header["pipeline"]["config"]["model"]["n_necks"] = 3
     write_model(folder / "later.gpzed", header, members)
-    with pytest.raises(ModelFormatError, match=r"another version of gpzed.*n_heads"):
+    with pytest.raises(ModelFormatError, match=r"another version of gpzed.*n_necks"):
         load_pipeline(folder / "later.gpzed")
 
 
