@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -186,7 +185,7 @@ def read_only(array: FloatArray) -> FloatArray:
 
 def run_length(name: str, value: Any, n_components: int) -> int:
     """Return a whole number from 1 to the number of components."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= value <= n_components:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= n_components:
         msg = f"`{name}` is {value!r}; expected a whole number from 1 to {n_components}, the number of components."
         raise ValueError(msg)
     return int(value)
