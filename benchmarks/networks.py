@@ -192,8 +192,11 @@ def report(
     scores = evaluate(data["z_test"], p)
     figures = {key: round(scores[key], 4) for key in KEYS if key in scores}
     settings = {k: v for k, v in vars(options).items() if k not in ("data_dir", "only")}
+    features = options.features + ("" if options.errors else ", no errors")
     emit(
-        {"rival": what, "catalogue": "dc2", "n": len(data["z"]), **figures, "cpu_seconds": round(seconds, 1)}
+        {"rival": what, "catalogue": "dc2", "n": len(data["z"]), "features": features, "epochs": options.epochs}
+        | figures
+        | {"cpu_seconds": round(seconds, 1)}
         | {"held_out_score": held, "load": round(os.getloadavg()[0], 2), "settings": settings}
     )
 

@@ -298,12 +298,13 @@ def return_to_prior(
     Notes
     -----
     At coverage 0 the total variance v is that of the training targets about the predicted mean, ``prior_variance +
-    (mean - prior_mean)^2`` (or v, if that is more); the way back is half done at `THRESHOLD`, and a ten-thousandth of
-    it at ten times as much.
+    (mean - prior_mean)^2`` (or v, if that is more); the way back is half done at `THRESHOLD`, and left out at ten times
+    as much, where it is a ten-thousandth.
     """
-    doubt = 1.0 / (1.0 + (coverage / THRESHOLD) ** 4)
-    prior = prior_variance + (prediction.mean - prior_mean) ** 2
-    added = doubt * np.maximum(prior - prediction.variance, 0.0)
-    return replace(
-        prediction, model_variances=prediction.model_variances + added[:, None], coverage=np.clip(coverage, 0.0, 1.0)
-    )
+    rows = np.flatnonzero(coverage < 10.0 * THRESHOLD)
+    part = prediction[rows]
+    doubt = 1.0 / (1.0 + (coverage[rows] / THRESHOLD) ** 4)
+    prior = prior_variance + (part.mean - prior_mean) ** 2
+    variances = np.array(prediction.model_variances)
+    variances[rows] += (doubt * np.maximum(prior - part.variance, 0.0))[:, None]
+    return replace(prediction, model_variances=variances, coverage=np.clip(coverage, 0.0, 1.0))
