@@ -123,7 +123,7 @@ class FittedModel(PredictsDistribution):
 
     @property
     def n_components_(self) -> int:
-        """Gaussians of a prediction: for each member, head and component of the density of the inputs; and the wings."""
+        """Gaussians of a prediction: for each member, head and component of the density of the inputs, and wings."""
         has_wings = self.recalibration_ is not None and self.recalibration_.wing_weight > 0.0
         return len(self.members_) * max(member.width for member in self.members_) + has_wings
 
