@@ -1,9 +1,10 @@
 """What a Dask cluster costs beside the thread engine, and what each way to use it costs per evaluation.
 
-Two runs of one command, one JSON line per measurement:
+One JSON line per measurement:
 
     python benchmarks/dask_cluster.py --n 4000000 --workers 2           # evaluation on a cluster against threads
     python benchmarks/dask_cluster.py --patterns --m 100 --workers 2    # overhead of patterns, on next to no rows
+    python benchmarks/dask_cluster.py --predict --n 400000              # Parquet to Parquet
 
 Rows are made by the workers themselves; evaluations of both engines are taken in turns.
 """
@@ -11,21 +12,26 @@ Rows are made by the workers themselves; evaluations of both engines are taken i
 from __future__ import annotations
 
 import pickle
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from common import arguments, emit, environment, make_parameters, make_rows
+from gpzed.catalog import Catalog, write_catalog
 from gpzed.cluster import DaskEngine, connect, make_shard
 from gpzed.cluster.connection import workers
 from gpzed.cluster.engine import Call, Shard, add_all
+from gpzed.config import RunConfig
 from gpzed.core.engine import ThreadEngine
 from gpzed.core.evidence import backward, evaluate, fit_posterior, forward
 from gpzed.core.parameters import Layout
+from gpzed.pipeline import predict_partitions, train
 
 CHUNK = 100_000
 
@@ -42,8 +48,9 @@ def build(start: int, stop: int, d: int, seed: int, width: int, n_threads: int, 
 
 
 def cut(n: int, n_parts: int) -> list[tuple[int, int]]:
-    bounds = np.linspace(0, n, n_parts + 1).round(-5 if n >= CHUNK * n_parts else 0).astype(int).tolist()
-    return list(pairwise(bounds))
+    """Cut n rows into parts of about the same size that begin at multiples of `CHUNK`."""
+    inner = [CHUNK * round(n * i / n_parts / CHUNK) for i in range(1, n_parts)]
+    return list(pairwise([0, *inner, n]))
 
 
 def cluster_engine(client: Any, options: Any, width: int, shards: int, keep_bytes: int) -> DaskEngine:
@@ -183,16 +190,59 @@ def patterns(client: Any, options: Any, layout: Layout) -> None:
         )
 
 
+# ------------------------------------------------------------- prediction
+
+
+def predict(client: Any, options: Any, layout: Layout) -> None:
+    """Rate of prediction from Parquet to Parquet, and what a file costs beside its rows."""
+    from pipeline import galaxies
+
+    rng = np.random.default_rng(options.seed)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_catalog(Catalog(galaxies(5000, rng)), folder / "train.parquet")
+        config = RunConfig.from_dict({"model": {"n_basis": options.m, "max_iter": 1, "coverage": True}})
+        train(folder / "train.parquet", folder / "model.gpzed", config)
+        times, sizes = {}, {}
+        for kind, (files, rows) in {"tiny": (40, 1), "full": (options.n // CHUNK, CHUNK)}.items():
+            (folder / kind).mkdir()
+            columns = {k: v for k, v in galaxies(rows, rng).items() if k != "z_spec"}
+            for index in range(files):
+                write_catalog(Catalog(columns), folder / kind / f"{index:04d}.parquet")
+            target = folder / f"{kind}.out"
+            arguments_ = (folder / "model.gpzed", folder / kind, target)
+            times[kind] = seconds(lambda given=arguments_: predict_partitions(*given, dask=client))
+            sizes[kind] = [sum(f.stat().st_size for f in path.rglob("*.parquet")) for path in (folder / kind, target)]
+        n = options.n // CHUNK * CHUNK
+        overhead = times["tiny"] / 40
+        emit(
+            {
+                "benchmark": "dask predict",
+                "n": n,
+                "m": options.m,
+                "workers": options.workers,
+                "seconds": times["full"],
+                "rows_per_core_second": n / (times["full"] - overhead * n / CHUNK) / sum(client.nthreads().values()),
+                "overhead_seconds_per_file": overhead,
+                "bytes_in_per_row": sizes["full"][0] / n,
+                "bytes_out_per_row": sizes["full"][1] / n,
+                "model_bytes": (folder / "model.gpzed").stat().st_size,
+                **environment(),
+            }
+        )
+
+
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--workers", type=int, default=2, help="processes of the local cluster")
     parser.add_argument("--shards", type=int, default=None, help="one per worker by default")
     parser.add_argument("--keep", type=float, default=1.5, help="gigabytes that may be kept between passes, in all")
     parser.add_argument("--patterns", action="store_true", help="overhead of several patterns instead")
+    parser.add_argument("--predict", action="store_true", help="rate of prediction from files to files instead")
     options = parser.parse_args()
     layout = Layout.of(options.m, options.d, options.structure)
     with connect(f"local:{options.workers}") as client, client.as_current():
-        (patterns if options.patterns else compare)(client, options, layout)
+        (patterns if options.patterns else predict if options.predict else compare)(client, options, layout)
 
 
 if __name__ == "__main__":

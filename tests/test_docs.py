@@ -98,7 +98,7 @@ def run_python(text: str, namespace: dict[str, object], page: Path) -> None:
 @pytest.mark.parametrize("page", named(pages_with("python", "bash")))
 def test_blocks_run(page: Path, folder: Path) -> None:
     pytest.importorskip("click")
-    for package in ("rich", "astropy", "pyarrow"):
+    for package in ("rich", "astropy", "pyarrow", "dask"):
         pytest.importorskip(package)
     namespace: dict[str, object] = {"__name__": "page"}
     for language, text in blocks(page):

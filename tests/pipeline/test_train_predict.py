@@ -137,7 +137,7 @@ def test_a_resumed_run_is_byte_for_byte_the_uninterrupted_one(folder: Path, monk
     arguments = (folder / "model.gpzed", folder / "survey.parquet")
     predict(*arguments, folder / "smooth.parquet", options)
     computed = []
-    original = predict_module._Run._compute
+    original = predict_module.PredictRun._compute
 
     def count(self: object, table: Catalog) -> object:
         computed.append(table.provenance.row_offset)
@@ -145,7 +145,7 @@ def test_a_resumed_run_is_byte_for_byte_the_uninterrupted_one(folder: Path, monk
             raise Killed
         return original(self, table)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(predict_module._Run, "_compute", count)
+    monkeypatch.setattr(predict_module.PredictRun, "_compute", count)
     target = folder / "bumpy.parquet"
     with pytest.raises(Killed):
         predict(*arguments, target, options)
@@ -462,7 +462,7 @@ def test_what_stands_for_no_redshift_is_counted_and_left_out(folder: Path) -> No
 
 def test_a_folder_of_parts_in_use_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = (folder / "model.gpzed", folder / "survey.parquet", folder / "shared.parquet")
-    original = predict_module._Run._compute
+    original = predict_module.PredictRun._compute
     messages = []
 
     def compute(self: object, table: Catalog) -> object:
@@ -472,7 +472,7 @@ def test_a_folder_of_parts_in_use_is_refused(folder: Path, monkeypatch: pytest.M
         return original(self, table)
 
     with monkeypatch.context() as patch:
-        patch.setattr(predict_module._Run, "_compute", compute)
+        patch.setattr(predict_module.PredictRun, "_compute", compute)
         predict(*arguments)
     assert messages
     parts = folder / "shared.parquet.parts"

@@ -38,3 +38,11 @@ def kill_a_worker(client) -> int:
     while address in client.nthreads() and time.monotonic() < end:
         time.sleep(0.02)
     return pid
+
+
+def pytest_collection_modifyitems(items):
+    """Let sockets be that Dask leaves to the garbage collector."""
+    for item in items:
+        if "/tests/scale/" in item.path.as_posix():
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpzed.catalog._common import CatalogInfo
+from gpzed.catalog._parquet import parquet_files
 from gpzed.catalog.conventions import CONVENTIONS, Convention
 from gpzed.catalog.guess import guess_schema
 from gpzed.catalog.io import (
@@ -44,6 +45,7 @@ __all__ = [
     "guess_schema",
     "iter_catalog",
     "open_writer",
+    "parquet_files",
     "read_catalog",
     "write_catalog",
 ]

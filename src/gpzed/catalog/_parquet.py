@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ class ParquetReader:
         self._pq = require("pyarrow.parquet", "reading Parquet", "parquet")
         self._pa = require("pyarrow", "reading Parquet", "parquet")
         self.path = path
-        self._files = _parquet_files(path)
+        self._files = parquet_files(path)
         self._group_rows: list[list[int]] = []
         schema: Any = None
         for file in self._files:
@@ -138,9 +139,14 @@ class ParquetReader:
         )
 
 
-def _parquet_files(path: Path) -> list[Path]:
+def parquet_files(path: Path) -> list[Path]:
+    """Return the Parquet files of a folder in the order of their names, or the file itself."""
     if not path.is_dir():
         return [path]
+    if (main := _hats_catalogue(path)) is not None:
+        return sorted(file for file in main.glob("Norder=*/Dir=*/Npix=*/**/*.parquet") if file.name[0] not in "._") or (
+            sorted(main.glob("Norder=*/Dir=*/Npix=*.parquet"))
+        )
     files = sorted(
         file
         for file in path.rglob("*")
@@ -149,6 +155,16 @@ def _parquet_files(path: Path) -> list[Path]:
     if not files:
         raise CatalogError(f"folder '{path}' holds no {' or '.join(_SUFFIXES)} files; give a folder of Parquet files")
     return files
+
+
+def _hats_catalogue(path: Path) -> Path | None:
+    """Return the folder with the partitions of a HATS catalogue, or of the main one of a collection."""
+    collection = path / "collection.properties"
+    if collection.is_file():
+        found = re.search(r"(?m)^hats_primary_table_url\s*=\s*(\S+)", collection.read_text(encoding="utf-8"))
+        path = path if found is None else path / found[1]
+    is_hats = any((path / name).is_file() for name in ("hats.properties", "properties"))
+    return path / "dataset" if is_hats and (path / "dataset").is_dir() else None
 
 
 def _numpy_dtype(pa: Any, kind: Any) -> str | None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gpzed.core.engine import available_threads
-from gpzed.errors import ClusterError, MissingDependencyError
+from gpzed.errors import ClusterError, ConfigError, MissingDependencyError
 
 CONNECT_SECONDS = 20.0
 _LOCAL = re.compile(r"local:(\d+)")
@@ -34,7 +34,7 @@ def check_engine(engine: Any) -> None:
 
     Raises
     ------
-    ValueError, TypeError
+    ConfigError, TypeError
         If it is a text of another form, or no client at all.
     """
     if engine is None or hasattr(engine, "scheduler_info") or hasattr(engine, "scheduler_address"):
@@ -43,7 +43,7 @@ def check_engine(engine: Any) -> None:
         raise TypeError(f"`engine` is a {type(engine).__name__}; expected None, {_FORMS}.")
     local = _LOCAL.fullmatch(engine)
     if not ((local and int(local[1]) > 0) or "://" in engine or engine == "dask"):
-        raise ValueError(f"`engine` is {engine!r}; expected None, {_FORMS}.")
+        raise ConfigError(f"`engine` is {engine!r}; expected None, {_FORMS}.")
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def _current(distributed: Any) -> Any:
 
 @contextmanager
 def local_cluster(n_workers: int) -> Iterator[Any]:
-    """Start processes of this machine that share its cores, without a dashboard."""
+    """Start processes of this machine that share its cores."""
     distributed = require_dask()
     import dask
 
@@ -113,7 +113,7 @@ def local_cluster(n_workers: int) -> Iterator[Any]:
     with (
         dask.config.set(settings),
         distributed.LocalCluster(
-            n_workers=n_workers, threads_per_worker=threads, processes=True, dashboard_address=None
+            n_workers=n_workers, threads_per_worker=threads, processes=True, dashboard_address=":0"
         ) as cluster,
     ):
         yield cluster

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpzed.pipeline.evaluate import Evaluation, EvaluationOptions, evaluate, improvements, read_predictions
 from gpzed.pipeline.modelfile import TrainedPipeline, load_estimator, load_pipeline, model_hash
+from gpzed.pipeline.partitions import predict_partitions
 from gpzed.pipeline.predict import PredictReport, predict, predict_columns, predict_table
 from gpzed.pipeline.predictions import PredictionFile, read_prediction_file
 from gpzed.pipeline.report import PageReport, write_report
@@ -39,6 +40,7 @@ __all__ = [
     "plan_training",
     "predict",
     "predict_columns",
+    "predict_partitions",
     "predict_table",
     "read_prediction_file",
     "read_predictions",

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class PredictReport:
 
 
 @dataclass(frozen=True)
-class _Job:
+class PredictJob:
     """All that is settled before the first row is read."""
 
     trained: TrainedPipeline
@@ -169,12 +169,12 @@ def predict(
     """
     start = time.perf_counter()
     reporter = reporter or Reporter()
-    job = _plan(model, catalogue, Path(output), options, schema or SchemaConfig(), format, reporter)
+    job = plan_prediction(model, catalogue, Path(output), options, schema or SchemaConfig(), format, reporter)
     if on_plan is not None:
         on_plan(job.schema)
     job.trained.model.n_threads = n_threads
     parts = Parts(job.output, _manifest(job, model, catalogue), resume)
-    run = _Run(job, parts)
+    run = PredictRun(job, parts)
     try:
         if resume:
             _discard_leftovers(job.output)
@@ -198,7 +198,7 @@ def _discard_leftovers(output: Path) -> None:
             file.unlink(missing_ok=True)
 
 
-def _plan(
+def plan_prediction(
     model: str | os.PathLike[str],
     catalogue: str | os.PathLike[str],
     output: Path,
@@ -206,8 +206,13 @@ def _plan(
     schema_config: SchemaConfig,
     format: str | None,
     reporter: Reporter,
-) -> _Job:
-    """Settle everything; all that can be wrong with the arguments is found here."""
+    *,
+    to_folder: bool = False,
+) -> PredictJob:
+    """Settle everything; all that can be wrong with the arguments is found here.
+
+    With `to_folder` the output is a folder of files, else one file of the given format.
+    """
     trained = load_pipeline(model)
     options = options or trained.config.predict
     info = catalog_info(catalogue, format=schema_config.format, hdf5_group=schema_config.hdf5_group)
@@ -218,7 +223,10 @@ def _plan(
     if output.exists() and Path(catalogue).exists() and output.samefile(catalogue):
         raise ConfigError(f"'{output}' is the catalogue itself; write the predictions to another file")
     require_folder(output, "the predictions")
-    open_writer(output, format)  # checks name, format and folder
+    if to_folder:
+        _check_folder(output)
+    else:
+        open_writer(output, format)  # checks name, format and folder
     n_components = trained.n_components
     added = added_columns(options, n_components)
     wanted = list(info.names) if options.columns is None else list(options.columns)
@@ -232,7 +240,14 @@ def _plan(
     read = list(dict.fromkeys([*kept, *needed_columns(schema)]))
     metadata = _metadata(trained, model, info, schema, options)
     chunk_rows = options.chunk_rows or _chunk_rows(info, read)
-    return _Job(trained, info, schema, options, read, kept, chunk_rows, output, format, metadata, n_components)
+    return PredictJob(trained, info, schema, options, read, kept, chunk_rows, output, format, metadata, n_components)
+
+
+def _check_folder(output: Path) -> None:
+    if output.exists() and not output.is_dir():
+        raise ConfigError(f"'{output}' is a file; give the name of a folder to write a file for every input file into")
+    if not output.parent.is_dir():
+        raise ConfigError(f"'{output}' cannot be written: folder '{output.parent}' does not exist; create it first")
 
 
 def _chunk_rows(info: CatalogInfo, names: list[str]) -> int:
@@ -275,7 +290,7 @@ def _metadata(
     }
 
 
-def _manifest(job: _Job, model: str | os.PathLike[str], catalogue: str | os.PathLike[str]) -> dict[str, Any]:
+def _manifest(job: PredictJob, model: str | os.PathLike[str], catalogue: str | os.PathLike[str]) -> dict[str, Any]:
     return {
         "gpzed_version": gpzed.__version__,
         "model": job.metadata["gpzed_model_sha256"],
@@ -290,10 +305,20 @@ def _manifest(job: _Job, model: str | os.PathLike[str], catalogue: str | os.Path
     }
 
 
-class _Run:
+class ChunkStore(Protocol):
+    """Where finished chunks are kept, if anywhere."""
+
+    def load(self, index: int) -> AnyArray | None:
+        """Return a finished chunk."""
+
+    def store(self, index: int, values: AnyArray) -> None:
+        """Keep a finished chunk."""
+
+
+class PredictRun:
     """One pass over the catalogue."""
 
-    def __init__(self, job: _Job, parts: Parts) -> None:
+    def __init__(self, job: PredictJob, parts: ChunkStore) -> None:
         self.job, self.parts = job, parts
         self.n_rows = self.n_resumed = 0
         self.sentinels: SentinelReport | None = None

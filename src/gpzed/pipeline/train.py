@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from gpzed.catalog import (
     iter_catalog,
     read_catalog,
 )
+from gpzed.cluster import connect
 from gpzed.config import RunConfig
 from gpzed.errors import CatalogError, ConfigError, GPzError
 from gpzed.evaluation import evaluate
@@ -31,6 +33,7 @@ from gpzed.features import (
     FeatureTransformer,
     Flag,
     Split,
+    WeightConfig,
     balanced_weights,
     count_flags,
     fit_transformer,
@@ -58,6 +61,7 @@ from gpzed.pipeline.source import (
     target_schema,
     valid_redshifts,
 )
+from gpzed.pipeline.train_cluster import ClusterCatalogue, Source, is_folder, raw_weights, sample_config
 
 
 class TrainingInterruptedError(GPzError):
@@ -182,6 +186,7 @@ def train(
     *,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    dask: Any = None,
     reporter: Reporter | None = None,
     on_plan: Callable[[TrainingPlan], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
@@ -199,6 +204,9 @@ def train(
         Where to keep the state of training; ``OUTPUT.checkpoint`` by default. Removed when the model file is written.
     resume : bool
         Go on from the checkpoint of an interrupted run, if there is one.
+    dask : str, distributed.Client or cluster, optional
+        Cluster to train on, as `engine` of `gpzed.GPzRegressor`. A folder of Parquet files, or a HATS catalogue, is
+        read by its workers; this process then fits the features to a sample of `train_cluster.SAMPLE_ROWS` rows.
     reporter : Reporter, optional
     on_plan : callable, optional
         Told the plan before training begins.
@@ -218,11 +226,17 @@ def train(
     target = Path(output)
     state = Path(checkpoint) if checkpoint is not None else target.with_name(target.name + ".checkpoint")
     _check_output(target, state, resume, config.model.n_members)
-    rows = _prepare(catalogue, config, reporter)
-    if on_plan is not None:
-        on_plan(rows.plan)
-    provenance = _provenance(rows.plan, file_hash(rows.plan.info.path))  # as it is now, not when training ends
-    trained = _trained(_fit(rows, config, state, reporter, should_stop), rows, config, provenance)
+    with nullcontext() if dask is None else connect(dask) as client:
+        if client is not None and is_folder(catalogue):
+            rows, digest, parts = _prepare_on_cluster(client, catalogue, config, reporter)
+        else:
+            rows, parts = _prepare(catalogue, config, reporter), None
+            digest = file_hash(rows.plan.info.path)
+        if on_plan is not None:
+            on_plan(rows.plan)
+        provenance = _provenance(rows.plan, digest)  # as it is now, not when training ends
+        model = _fit(rows, config, state, reporter, should_stop, engine=client, parts=parts)
+    trained = _trained(model, rows, config, provenance)
     trained.save(target)
     for path in _states(state, config.model.n_members):
         path.unlink(missing_ok=True)
@@ -293,6 +307,29 @@ def _prepare(catalogue: str | os.PathLike[str], config: RunConfig, reporter: Rep
     reporter.say(f"reading {info.n_rows:,} rows, {len(columns)} columns of '{info.path}'")
     table = read_catalog(catalogue, columns=columns, format=config.schema.format, hdf5_group=config.schema.hdf5_group)
     return _prepare_table(table, info, schema, config)
+
+
+def _prepare_on_cluster(
+    client: Any, catalogue: str | os.PathLike[str], config: RunConfig, reporter: Reporter
+) -> tuple[_Rows, str, list[Any]]:
+    """Let the workers read: a sample for this process, the hash of all files, and the rows to train on."""
+    info = open_info(catalogue, config.schema)
+    schema = resolve_schema(info.names, config.schema)
+    source = Source(tuple(_used_columns(info, schema, config)), schema, config)
+    files = ClusterCatalogue(client, info, source)
+    sample = files.sample()
+    reporter.say(
+        f"{len(files.files)} files with {info.n_rows:,} rows; features are fitted to, and scores taken from, "
+        f"{len(sample):,} of them"
+    )
+    plain = replace(sample_config(config), weights=WeightConfig())
+    rows = _prepare_table(sample, info, schema, plain)
+    used = _usable(sample, schema, config)[0]
+    weights = raw_weights(used, schema, config)
+    mean = float(weights[rows.split.train].mean())
+    if config.weights.method != "none":
+        rows = replace(rows, weights=weights / mean)
+    return rows, files.digest(), files.delayed(rows.transformer, mean)
 
 
 def _used_columns(info: CatalogInfo, schema: PhotometrySchema, config: RunConfig) -> list[str]:
@@ -404,8 +441,16 @@ def _target_inputs(config: RunConfig, trained: PhotometrySchema, transformer: Fe
 
 
 def _fit(
-    rows: _Rows, config: RunConfig, state: Path | None, reporter: Reporter, should_stop: Callable[[], bool] | None
+    rows: _Rows,
+    config: RunConfig,
+    state: Path | None,
+    reporter: Reporter,
+    should_stop: Callable[[], bool] | None,
+    *,
+    engine: Any = None,
+    parts: list[Any] | None = None,
 ) -> GPzRegressor:
+    """Train on the rows of this process, or on `parts` that the workers of `engine` load."""
     options = asdict(config.model)
     total = (options["max_iter"] + (options["n_epochs"] if options["n_heads"] > 1 else 0)) * options["n_members"]
     asked: set[int] = set()  # members that were asked to stop
@@ -421,9 +466,8 @@ def _fit(
             asked.add(step.member)
             model.checkpoint_every = 1  # the next step of this member writes a checkpoint before it comes here
 
-        model = GPzRegressor(
-            **options, checkpoint=state, keep_checkpoint=True, callback=on_step, random_state=config.seed
-        )
+        options |= {"checkpoint": state, "keep_checkpoint": True, "callback": on_step, "random_state": config.seed}
+        model = GPzRegressor(**options, engine=engine)
         part, held = rows.split.train, rows.split.validation
         weights = np.ones(len(rows.z)) if rows.weights is None else rows.weights
         X_std = rows.X_std
@@ -431,19 +475,23 @@ def _fit(
         if len(held):
             validation = (rows.X[held], rows.z[held], weights[held], None if X_std is None else X_std[held])
         try:
-            model.fit(
-                rows.X[part],
-                rows.z[part],
-                None if rows.weights is None else weights[part],
-                X_std=None if X_std is None else X_std[part],
-                validation_data=validation,
-            )
+            if parts is not None:
+                model.fit_stream(parts, validation_data=validation)
+            else:
+                model.fit(
+                    rows.X[part],
+                    rows.z[part],
+                    None if rows.weights is None else weights[part],
+                    X_std=None if X_std is None else X_std[part],
+                    validation_data=validation,
+                )
         except TrainingInterruptedError:
             states = [] if state is None else _states(state, config.model.n_members)
             left = [f"'{path}'" for path in states if path.exists()]
             what = f"its state is kept in {', '.join(left)}" if left else "there was no state to keep yet"
             raise TrainingInterruptedError(f"training was stopped; {what}") from None
     model.checkpoint_every = options["checkpoint_every"]
+    model.engine = None  # where it was trained is no fact about the model
     return model
 
 

@@ -13,13 +13,19 @@ from gpzed.adapters.cli.console import Terminal
 from gpzed.adapters.cli.options import common, load, names_of, numbers_of, schema_options, with_schema
 from gpzed.adapters.cli.show import show_flags, show_schema, show_sentinels
 from gpzed.config import PredictConfig
-from gpzed.pipeline import load_pipeline, predict
+from gpzed.lsdb import is_hats, predict_hats
+from gpzed.pipeline import load_pipeline, predict, predict_partitions
 
 
 @click.command("predict")
 @click.argument("model", metavar="MODEL")
 @click.argument("catalogue", metavar="FILE")
-@click.option("--output", "-o", required=True, help="File to write: .parquet, .fits, .hdf5 or .csv.")
+@click.option(
+    "--output",
+    "-o",
+    required=True,
+    help="File to write: .parquet, .fits, .hdf5 or .csv. A folder if FILE is a HATS catalogue, or with --dask.",
+)
 @click.option("--config", "config_path", help="Configuration (TOML); sections [schema] and [predict] are used.")
 @click.option("--quantiles", help="Quantiles to add: 0.16,0.5,0.84 gives z_q16, z_q50, z_q84.")
 @click.option(
@@ -32,6 +38,10 @@ from gpzed.pipeline import load_pipeline, predict
 @click.option("--chunk-rows", type=int, help="Rows worked on at a time.")
 @click.option("--format", "format_", help="Format of the output, if its suffix does not tell.")
 @click.option("--resume", is_flag=True, help="Go on with an interrupted run.")
+@click.option(
+    "--dask",
+    help="Cluster to predict on, file by file of a folder: local:N (processes of this machine) or tcp://HOST:PORT.",
+)
 @click.option("--threads", type=int, help="Threads to use; all cores by default.")
 @schema_options
 @common
@@ -44,19 +54,20 @@ def command(model: str, catalogue: str, output: str, **given: Any) -> int:
     """
     if given["no_passthrough"] and given["columns"] is not None:
         raise click.UsageError("--columns names columns to copy and --no-passthrough copies none; give one of the two")
+    if given["dask"] is not None and given["threads"] is not None:
+        raise click.UsageError("workers of a cluster have the threads they were started with; leave out --threads")
     terminal = Terminal(given["quiet"])
     options = _options(model, given)
     schema = with_schema(load(given["config_path"]), given).schema
     try:
-        report = predict(
+        report = _predict(
+            given,
             model,
             catalogue,
             output,
             options,
             schema=schema,
-            format=given["format_"],
             resume=given["resume"],
-            n_threads=given["threads"],
             reporter=terminal,
             on_plan=lambda used: show_schema(terminal, used),
         )
@@ -75,6 +86,17 @@ def command(model: str, catalogue: str, output: str, **given: Any) -> int:
             f"added {', '.join(report.columns)}"
         )
     return 0
+
+
+def _predict(given: dict[str, Any], model: str, catalogue: str, output: str, *arguments: Any, **options: Any) -> Any:
+    """Predict for a HATS catalogue, for a folder on a cluster, or for one catalogue here."""
+    if is_hats(catalogue):
+        options |= {"dask": given["dask"], "n_threads": given["threads"]}
+        return predict_hats(model, catalogue, output, *arguments, **options)
+    if given["dask"] is not None:
+        return predict_partitions(model, catalogue, output, *arguments, dask=given["dask"], **options)
+    options |= {"format": given["format_"], "n_threads": given["threads"]}
+    return predict(model, catalogue, output, *arguments, **options)
 
 
 def _options(model: str, given: dict[str, Any]) -> PredictConfig:

@@ -40,6 +40,7 @@ from gpzed.pipeline import TrainingInterruptedError, plan_training, train
 @click.option("--min-redshift", type=float, help="Leave out rows at or below this redshift.")
 @click.option("--max-redshift", type=float, help="Leave out rows above this redshift.")
 @click.option("--threads", type=int, help="Threads to use; all cores by default.")
+@click.option("--dask", help="Cluster to train on: local:N (processes of this machine) or tcp://HOST:PORT.")
 @click.option("--checkpoint", help="Where to keep the state of training. Default: MODEL.checkpoint.")
 @click.option("--resume", is_flag=True, help="Go on with an interrupted run.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and stop.")
@@ -68,6 +69,7 @@ def command(catalogue: str, output: str | None, dry_run: bool, **given: Any) -> 
                 config,
                 checkpoint=given["checkpoint"],
                 resume=given["resume"],
+                dask=given["dask"],
                 reporter=terminal,
                 on_plan=lambda plan: show_plan(terminal, plan, config),
                 should_stop=should_stop,
