@@ -40,3 +40,9 @@ def test_missing_inputs_are_refused(wave) -> None:
     model = GPzRegressor(5, "ANN", random_state=0, n_threads=1).fit(X, y)
     with pytest.raises(ValueError, match="takes no missing"):
         model.predict(gaps)
+
+
+def test_mixtures_are_refused(wave) -> None:
+    X, y = wave
+    with pytest.raises(ValueError, match='`covariance` is "ANN" but `n_heads` is 2'):
+        GPzRegressor(5, "ANN", n_heads=2).fit(X, y)

@@ -62,6 +62,11 @@ def check_options(estimator: Any) -> None:
     _check_range(options, "validation_fraction", 0.0, 0.9)
     _check_range(options, "shape_prior", 0.0, 1e6)
     _check_range(options, "tol", 0.0, 1.0)
+    if options.get("covariance") == "ANN" and options.get("n_heads", 1) > 1:
+        raise ValueError(
+            f'`covariance` is "ANN" but `n_heads` is {options["n_heads"]}; expected 1, since mixtures are for the '
+            'covariances alone. Set `n_heads` to 1, or `covariance` to one such as "VC".'
+        )
     if options.get("recalibrate") == "local" and not options.get("coverage", True):
         raise ValueError(
             '`recalibrate` is "local" but `coverage` is False; expected True, since regions are those of its density. '

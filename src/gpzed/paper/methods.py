@@ -23,6 +23,10 @@ TPZ_TEST_ROWS = 2_000
 """Rows predicted by RAIL's TPZ, which goes over objects and trees in a Python loop."""
 
 
+#: One Gaussian of the paper's kind for each object: no committee, no mixture, nothing done to its variance afterwards.
+PAPER_MODEL: dict[str, Any] = {"n_members": 1, "n_heads": 1, "recalibrate": "none", "coverage": False}
+
+
 @dataclass(frozen=True)
 class Effort:
     """What all methods are told: the seed, and the limit on iterations (None for the default of each)."""
@@ -82,9 +86,8 @@ def _details(report: TrainingReport) -> dict[str, Any]:
 
 def _gpz(covariance: str) -> Callable[[Sets, int, Effort], Trained]:
     def train(sets: Sets, size: int, effort: Effort) -> Trained:
-        model = GPzRegressor(
-            size, covariance, random_state=effort.seed, n_threads=effort.n_threads, **effort.iterations
-        )
+        options = {**PAPER_MODEL, **effort.iterations}
+        model = GPzRegressor(size, covariance, random_state=effort.seed, n_threads=effort.n_threads, **options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # recorded as the status
             model.fit(sets.train.X, sets.train.z, validation_data=sets.validation_data)

@@ -13,6 +13,7 @@ from gpzed.errors import ConvergenceWarning
 from gpzed.model import ExactGPRegressor, GPzRegressor
 from gpzed.paper.bench import Bench, Experiment, Table
 from gpzed.paper.drawing import panels
+from gpzed.paper.methods import PAPER_MODEL
 from gpzed.paper.store import Part, floats
 
 LIMITS, GAP = (-10.0, 10.0), (-6.0, -3.0)
@@ -48,7 +49,8 @@ def _parts(bench: Bench) -> Sequence[Part]:
     def compute() -> dict[str, Any]:
         X, y = draw_rows(n, np.random.default_rng(seed))
         # centres start all over the box, the gap included: functions that no row reaches keep their prior variance
-        sparse = GPzRegressor(m, "VL", init="random", random_state=seed, n_threads=bench.effort.n_threads)
+        options = {**PAPER_MODEL, "init": "random", "n_threads": bench.effort.n_threads}
+        sparse = GPzRegressor(m, "VL", random_state=seed, **options)
         full = ExactGPRegressor(max_rows=None, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

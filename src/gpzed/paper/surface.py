@@ -14,6 +14,7 @@ from gpzed.model import GPzRegressor
 from gpzed.paper import published
 from gpzed.paper.bench import Bench, Experiment, Table
 from gpzed.paper.drawing import panels
+from gpzed.paper.methods import PAPER_MODEL
 from gpzed.paper.store import Part, floats
 from gpzed.plots import plot_basis_ellipses
 
@@ -66,7 +67,8 @@ def train_best(X: FloatArray, y: FloatArray, n_starts: int, seed: int, **options
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for start in range(n_starts):
-            model = GPzRegressor(N_BASIS, noise="homoscedastic", whitening="none", random_state=seed + start, **options)
+            settings = {**PAPER_MODEL, "noise": "homoscedastic", "whitening": "none", **options}
+            model = GPzRegressor(N_BASIS, random_state=seed + start, **settings)
             models.append(model.fit(X, y))
     return max(models, key=lambda model: model.report_.best_score)
 
