@@ -11,8 +11,8 @@ from gpzed.core.evidence import State, fit_posterior, make_state, responses
 from gpzed.core.parameters import Layout, Parameters
 from gpzed.core.uncertain import Forms, Kind, Spread
 
-REFRESHES = 3
-"""Posterior and added variance depend on each other; alternating this often from no variance settles both."""
+REFRESHES = 2
+"""Posterior and added variance depend on each other, but little: alternating this often settles both."""
 
 
 def set_variance(block: Block, scratch: Scratch, state: State, spreads: tuple[Spread, ...]) -> Sums:
@@ -47,10 +47,10 @@ def refresh(
     for engine in engines:
         engine.sum(set_variance, state, ())
     Lambda = layout.structure.expand(parameters.Gamma, layout.d)
-    for _ in range(REFRESHES):
+    for turn in range(REFRESHES):
         state, posterior, _ = fit_posterior(engines[0], parameters, layout, weighted_precision, kinds)
         w = posterior.w_mean
         forms = Forms(parameters.P, Lambda, (np.outer(w, w) + posterior.factor.inverse)[None])
         spreads = tuple(Spread(forms, kind) for kind in kinds)
-        for engine in engines:
+        for engine in engines if turn == REFRESHES - 1 else engines[:1]:
             engine.sum(set_variance, state, spreads)

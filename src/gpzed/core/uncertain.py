@@ -162,32 +162,40 @@ class Spread:
 
     @cached_property
     def _coefficients(self) -> FloatArray:
-        """``ln E[phi_j phi_k]`` on the quadratic map of the coordinates t, (pairs, 1 + e + e (e + 1) / 2)."""
-        j, k, _ = self.forms.pairs
-        return np.concatenate([self._some(j[i : i + 4096], k[i : i + 4096]) for i in range(0, len(j), 4096)] or [
-            np.empty((0, 1))
-        ])  # fmt: skip
+        """``ln E[phi_j phi_k]`` on the quadratic map of the coordinates t, (pairs, 1 + e + e (e + 1) / 2).
 
-    def _some(self, j: IntArray, k: IntArray) -> FloatArray:
-        P, V = self.forms.P, self.kind.V
-        single = np.broadcast_to(full_precision(self.forms.Lambda), (len(P), P.shape[1], P.shape[1]))
-        Lambda_p = (single @ P[:, :, None])[:, :, 0]
-        height = -0.5 * np.sum(P * Lambda_p, axis=1)
-        Lambda, h, constant = single[j] + single[k], Lambda_p[j] + Lambda_p[k], height[j] + height[k]
-        L, L_inverse = _root(Lambda, V)
-        A = L_inverse @ (V.T @ Lambda)
-        a = (L_inverse @ (h @ V)[:, :, None])[:, :, 0]
-        Lambda = Lambda - np.swapaxes(A, 1, 2) @ A
-        h = h - (np.swapaxes(A, 1, 2) @ a[:, :, None])[:, :, 0]
-        constant = constant - 0.5 * _log_det(L) + 0.5 * np.sum(a**2, axis=1)
-        origin, directions = self.kind.origin, self.kind.directions
+        With x = xhat + V z and f the exponent of the product, the expectation over z leaves ``-1/2 ln |R| + f(xhat) +
+        1/2 |L^-1 V' grad f(xhat)|^2``, where ``R = I + V' (Lambda_j + Lambda_k) V = L L'``. What does not mix two basis
+        functions is computed for each of them once.
+        """
+        P, V, origin, D = self.forms.P, self.kind.V, self.kind.origin, self.kind.directions
+        Lambda = np.broadcast_to(full_precision(self.forms.Lambda), (len(P), *[P.shape[1]] * 2))
+        h = (Lambda @ P[:, :, None])[:, :, 0]
         Lambda_origin = Lambda @ origin
-        constant = constant + h @ origin - 0.5 * Lambda_origin @ origin
-        h = (h - Lambda_origin) @ directions
-        Lambda = directions.T @ Lambda @ directions
-        row, column = np.triu_indices(directions.shape[1])
-        quadratic = np.where(row == column, -0.5, -1.0) * Lambda[:, row, column]
-        return np.concatenate([constant[:, None], h, quadratic], axis=1)
+        VL = V.T @ Lambda  # (m, r, d)
+        row, column = np.triu_indices(D.shape[1])
+        scale = np.where(row == column, -0.5, -1.0)
+        single = [
+            -0.5 * np.sum(P * h, axis=1) + h @ origin - 0.5 * Lambda_origin @ origin,  # constant
+            (h - Lambda_origin) @ D,  # linear
+            scale * (D.T @ Lambda @ D)[:, row, column],  # quadratic
+            VL @ V,
+            (h @ V) - VL @ origin,  # V' grad f at the origin
+            VL @ D,
+        ]
+        j, k, _ = self.forms.pairs
+        parts = []
+        for first in range(0, len(j), 4096):
+            one, two = j[first : first + 4096], k[first : first + 4096]
+            constant, linear, quadratic, VLV, slope, VLD = (values[one] + values[two] for values in single)
+            L = cholesky_stack(np.eye(V.shape[1]) + VLV)
+            L_inverse = np.linalg.inv(L)
+            c, A = (L_inverse @ slope[:, :, None])[:, :, 0], L_inverse @ VLD
+            constant = constant - 0.5 * _log_det(L) + 0.5 * np.sum(c**2, axis=1)
+            linear = linear - (c[:, None, :] @ A)[:, 0]
+            quadratic = quadratic - scale * np.einsum("pri,pri->pi", A[:, :, row], A[:, :, column])
+            parts.append(np.concatenate([constant[:, None], linear, quadratic], axis=1))
+        return np.concatenate(parts) if parts else np.empty((0, 1 + D.shape[1] + len(row)))
 
     @cached_property
     def _linear(self) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -201,7 +201,11 @@ class FittedModel(PredictsDistribution):
         errors = self._check_errors(X_std, X)
         team = Team(self.n_threads)
         prediction = self._recalibrated(X, team, errors)
-        return prediction if self.coverage_ is None else self.coverage_.apply(prediction, X, team)
+        if self.coverage_ is None:
+            return prediction
+        if errors is not None:  # an outlier may be noise: what matters is where the true inputs are
+            X = self.members_[0].denoised(X, errors)
+        return self.coverage_.apply(prediction, X, team)
 
     def _recalibrated(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> Prediction:
         """Predict without regard to coverage."""

@@ -147,6 +147,11 @@ class Member:
         expanded, _ = self.expand(X, X_std)
         return in_order(expanded.X, expanded, len(X))
 
+    def denoised(self, X: FloatArray, X_std: FloatArray) -> FloatArray:
+        """Raw inputs (n, d) that are to be expected behind noisy ones; missing ones, too."""
+        whitening = self.standardisation.whitening
+        return np.asarray(np.linalg.solve(whitening.matrix.T, self.expected(X, X_std).T).T + whitening.mean)
+
     def predict(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> tuple[Predictive, Expanded]:
         """Moments of the predictive distribution for raw inputs, in the units of the target.
 
@@ -392,14 +397,14 @@ def _finish(
     """Correct the noise by the rows held out, take the posterior from all rows, and write the report."""
     layout, options = objective.layout, objective.options
     parameters, kinds = layout.unpack(result.theta), objective.kinds
-    objective.refresh(result.theta, valid)
+    everything = data.everything(map_, layout.n_weights, n_threads)
+    objective.refresh(result.theta, valid, everything)
     evidence = evaluate(objective.engine, parameters, layout, options.weighted_precision, kinds).evidence.total
     correction = 0.0
     if valid is not None:
         _, correction = validate_posterior(valid, objective, result.theta)
     everything = data.everything(map_, layout.n_weights, n_threads)
     try:
-        refresh([everything], parameters, layout, options.weighted_precision, kinds)
         _, posterior, _ = fit_posterior(everything, parameters, layout, options.weighted_precision, kinds)
     except NumericalError:  # noise-free targets: a row held out may exceed the bound on the noise precision
         _, posterior = objective.posterior(result.theta)
