@@ -403,7 +403,6 @@ def _finish(
     correction = 0.0
     if valid is not None:
         _, correction = validate_posterior(valid, objective, result.theta)
-    everything = data.everything(map_, layout.n_weights, n_threads)
     try:
         _, posterior, _ = fit_posterior(everything, parameters, layout, options.weighted_precision, kinds)
     except NumericalError:  # noise-free targets: a row held out may exceed the bound on the noise precision
