@@ -216,10 +216,10 @@ def main() -> None:
     parser.add_argument("--page", action="store_true", help="only write the page")
     options = parser.parse_args()
     if not options.page:
-        results = read_results()
         for name in options.only:
-            results[name] = run_code(name, options.rescore)
-            print(json.dumps(results[name]), flush=True)
+            result = run_code(name, options.rescore)
+            print(json.dumps(result), flush=True)
+            results = {**read_results(), name: result}
             RESULTS.write_text("".join(json.dumps(results[key]) + "\n" for key in CODES if key in results))
     write_page()
 
