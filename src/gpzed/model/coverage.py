@@ -35,8 +35,10 @@ TAIL = 0.02
 """Share of the rows kept aside whose densities give the slope of the tail below them."""
 N_LEVELS = 200
 THRESHOLD = 0.01
-"""Coverage below which an object counts as outside. There the variance is half-way back to that of the training targets
-as a whole (measured: less leaves objects beyond the training rows over-confident, more costs those inside)."""
+"""Coverage below which an object counts as outside."""
+HALF_WAY = 0.002
+"""Coverage at which the variance is half-way back to that of the training targets as a whole. At `THRESHOLD` it has hardly
+begun: as many of the training rows themselves lie below it, and would pay."""
 
 
 @dataclass(frozen=True)
@@ -298,12 +300,12 @@ def return_to_prior(
     Notes
     -----
     At coverage 0 the total variance v is that of the training targets about the predicted mean, ``prior_variance +
-    (mean - prior_mean)^2`` (or v, if that is more); the way back is half done at `THRESHOLD`, and left out at ten times
+    (mean - prior_mean)^2`` (or v, if that is more); the way back is half done at `HALF_WAY`, and left out at ten times
     as much, where it is a ten-thousandth.
     """
-    rows = np.flatnonzero(coverage < 10.0 * THRESHOLD)
+    rows = np.flatnonzero(coverage < 10.0 * HALF_WAY)
     part = prediction[rows]
-    doubt = 1.0 / (1.0 + (coverage[rows] / THRESHOLD) ** 4)
+    doubt = 1.0 / (1.0 + (coverage[rows] / HALF_WAY) ** 4)
     prior = prior_variance + (part.mean - prior_mean) ** 2
     variances = np.array(prediction.model_variances)
     variances[rows] += (doubt * np.maximum(prior - part.variance, 0.0))[:, None]

@@ -507,6 +507,7 @@ class GPzRegressor(FittedModel):
             noise_classes=self.noise_classes,
             n_heads=self.n_heads,
             n_epochs=self.n_epochs,
+            is_alone=self.n_members == 1,
             budget=Budget(
                 max_iter=self.max_iter,
                 max_evaluations=self.max_evaluations,

@@ -62,6 +62,7 @@ class TrainingOptions:
     noise_classes: int = 16
     n_heads: int = 1
     n_epochs: int = 80
+    is_alone: bool = True  # a mixture of several members is wider than each: none needs more noise
     budget: Budget = field(default_factory=Budget)
 
 
@@ -471,7 +472,7 @@ def _add_heads(
         kinds,
         schedule,
         rng,
-        calibrate_noise=options.calibrate_noise,
+        calibrate_noise=options.calibrate_noise and options.is_alone,
         v=v,
         on_epoch=on_epoch,
     )
