@@ -7,7 +7,7 @@ import pytest
 
 from gpzed import GPzRegressor, load_model
 from gpzed.core.engine import Team
-from gpzed.model.coverage import THRESHOLD, fit_coverage, fit_mixture, return_to_prior
+from gpzed.model.coverage import HALF_WAY, THRESHOLD, fit_coverage, fit_mixture, return_to_prior
 from gpzed.prediction import Prediction
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
@@ -66,7 +66,7 @@ def test_mixture_finds_the_density():
 
 def test_components_of_a_mixture_are_widened_alike():
     p = Prediction([[0.3, 0.7]] * 3, [[0.1, 0.4]] * 3, [[0.01, 0.02]] * 3, [[0.03, 0.01]] * 3)
-    wide = return_to_prior(p, np.array([0.0, THRESHOLD, 1.0]), 0.5, 0.25)
+    wide = return_to_prior(p, np.array([0.0, HALF_WAY, 1.0]), 0.5, 0.25)
     prior = 0.25 + (p.mean - 0.5) ** 2
     np.testing.assert_allclose(wide.variance, p.variance + np.array([1.0, 0.5, 0.0]) * (prior - p.variance), rtol=1e-7)
     np.testing.assert_array_equal(wide.noise_variance, p.noise_variance)

@@ -37,8 +37,8 @@ N_LEVELS = 200
 THRESHOLD = 0.01
 """Coverage below which an object counts as outside."""
 HALF_WAY = 0.002
-"""Coverage at which the variance is half-way back to that of the training targets as a whole. At `THRESHOLD` it has hardly
-begun: as many of the training rows themselves lie below it, and would pay."""
+"""Coverage at which the variance is half-way back to that of the training targets as a whole. At `THRESHOLD` this has
+hardly begun: one in a hundred training rows lies below it, and would pay."""
 
 
 @dataclass(frozen=True)
