@@ -107,7 +107,7 @@ def test_ctrl_c_in_training_leaves_a_checkpoint_and_says_how_to_go_on(
 
 
 def test_ctrl_c_in_predicting_says_how_to_go_on(folder: Path, tmp_path: Path) -> None:
-    survey = write(galaxies(20000, seed=3), tmp_path / "survey.parquet")
+    survey = write(galaxies(60000, seed=3), tmp_path / "survey.parquet")
     out = tmp_path / "out.parquet"
     process = start("predict", folder / "model.gpzed", survey, "-o", out, "--chunk-rows", 20)
     wait_for(lambda: len(list((tmp_path / "out.parquet.parts").glob("*.npy"))) >= 3, process)

@@ -81,7 +81,10 @@ def test_masked_values_are_missing_values(wave):
     table = tables.Table(np.array(X), names=NAMES, masked=True)
     table["g-r"].mask[3] = True
     with pytest.raises(ValueError, match="NaN"):
-        quick().fit(table, y)
+        quick(missing="error").fit(table, y)
+    gap = np.array(X)
+    gap[3, NAMES.index("g-r")] = np.nan
+    np.testing.assert_array_equal(quick().fit(table, y).predict(table), quick().fit(gap, y).predict(gap))
 
 
 def test_missing_values_of_data_frames(wave):
@@ -89,7 +92,8 @@ def test_missing_values_of_data_frames(wave):
     frame = pandas_table(X)
     frame.loc[3, "g-r"] = None
     with pytest.raises(ValueError, match="NaN"):
-        quick().fit(frame, y)
+        quick(missing="error").fit(frame, y)
+    assert np.isfinite(quick().fit(frame, y).predict(frame)).all()
 
 
 def test_targets_and_weights_as_series(wave, expected):

@@ -86,7 +86,8 @@ def test_every_option_learns_the_function(wave, options):
 def test_noise_variance_is_recovered(funnel, calibrate_noise, bias):
     """Calibration rests on 400 rows, so its constant alone is uncertain by sqrt(2 / 400) = 0.07."""
     X, y, variance = funnel
-    model = GPzRegressor(n_basis=10, n_threads=1, random_state=0, calibrate_noise=calibrate_noise).fit(X, y)
+    options = {"calibrate_noise": calibrate_noise, "recalibrate": "none"}
+    model = GPzRegressor(n_basis=10, n_threads=1, random_state=0, **options).fit(X, y)
     p = model.predict_distribution(X)
     inner = np.abs(X[:, 0]) < 1.8
     log_ratio = np.log(p.noise_variance / variance)[inner]
@@ -100,7 +101,7 @@ def test_scale_and_origin_of_the_target_do_not_matter(wave):
     X, y = wave
     model = quick(weighting="precision")  # keeps the rows in their order, and with it the split
     plain, moved = model.fit(X, y).members_, model.fit(X, 5.0 + 100.0 * y).members_
-    one, two = plain[0].predict(X, Team(1)), moved[0].predict(X, Team(1))
+    one, two = plain[0].predict(X, Team(1))[0], moved[0].predict(X, Team(1))[0]
     np.testing.assert_allclose(5.0 + 100.0 * one.mean, two.mean, rtol=1e-4, atol=1e-2)
     np.testing.assert_allclose(1e4 * one.noise_variance, two.noise_variance, rtol=1e-3)
 
@@ -177,7 +178,9 @@ def test_given_validation_data_choose_the_iterate(wave):
     rng = np.random.default_rng(0)
     X_valid = rng.uniform(-2, 2, (100, 2))
     y_valid = np.sin(1.5 * X_valid[:, 0]) + 0.3 * X_valid[:, 1] + 0.1 * rng.standard_normal(100)
-    model = quick(calibrate_noise=False).fit(X, y, validation_data=(X_valid, y_valid))
+    model = quick(calibrate_noise=False, coverage=False, recalibrate="none").fit(
+        X, y, validation_data=(X_valid, y_valid)
+    )
     assert model.report_.n_rows == (300,), "all rows train"
     report = model.report_
     assert report.best_score == max(step.score for step in report.history)
@@ -207,11 +210,11 @@ def test_the_noise_correction_enters_predictions(wave):
     X, y = wave
     rng = np.random.default_rng(0)
     noisy = X, y + 0.3 * rng.standard_normal(len(y))  # validation says: there is more noise than you think
-    model = quick().fit(X, y, validation_data=noisy)
+    model = quick(coverage=False, recalibrate="none").fit(X, y, validation_data=noisy)
     correction = model.report_.noise_correction
     assert correction < -1.0
     member = model.members_[0]
-    bare = replace(member, noise_correction=0.0).predict(X, Team(1))
+    bare = replace(member, noise_correction=0.0).predict(X, Team(1))[0]
     got = model.predict_distribution(X)
     np.testing.assert_allclose(got.noise_variance, bare.noise_variance * np.exp(-correction), rtol=1e-10)
     np.testing.assert_array_equal(got.mean, bare.mean)

@@ -147,8 +147,8 @@ def test_collections_that_do_not_match(client, rows):
 
 def test_bad_values_in_a_partition_are_told(client, rows, tmp_path):
     X, y = rows[0].copy(), rows[1]
-    X[450, 1] = np.nan
-    with pytest.raises(ValueError, match=r"chunk 2 of `source` has NaN or infinity in 1 rows, the first in row 50"):
+    X[450, 1] = np.inf
+    with pytest.raises(ValueError, match=r"chunk 2 of `source` has .*infinity in 1 rows, the first in row 50"):
         quick(client).fit_stream(store(tmp_path, X, y, [0, 200, 400, 600]))
 
 
