@@ -119,9 +119,9 @@ def fit_standardisation(
     summary, y_mean, y_scale = data.summary(noise)
     if sample is None and (density_components not in (None, 1) or not summary.is_plain):
         sample = data.sample(MIXTURE_ROWS, np.random.default_rng(0))
-    inputs, for_training, moments = fit_inputs(summary, noise, sample, density_components)
+    inputs, whole, moments = fit_inputs(summary, noise, sample, density_components)
     map_ = fit_whitening(moments, whitening)
-    return Standardisation(map_, y_mean, y_scale, inputs, KindTable(for_training, map_, summary.keys))
+    return Standardisation(map_, y_mean, y_scale, inputs, KindTable(inputs, map_, summary.keys, whole=whole))
 
 
 def split_rows(

@@ -32,6 +32,8 @@ MAX_DISTANCE = 0.35
 """Root mean square difference of ln errors from a class of training beyond which a row is unlike these."""
 MIN_SHARE = 0.01
 """Components with a smaller probability for a row are left out."""
+LIKELY = 0.8
+"""Probability of a component from which on a training row counts as its own."""
 MIXTURE_ROWS = 10_000
 """Rows that the mixture is fitted to at most."""
 CANDIDATES = (1, 2, 3)
@@ -249,7 +251,7 @@ class Summary:
 
 def fit_inputs(
     summary: Summary, noise: NoiseClasses | None, sample: RawRows | None, n_components: int | None
-) -> tuple[InputModel, InputModel, Moments]:
+) -> tuple[InputModel, Density, Moments]:
     """Learn the density of the inputs.
 
     Parameters
@@ -264,17 +266,15 @@ def fit_inputs(
     Returns
     -------
     InputModel
-        For predicting: with the mixture.
-    InputModel
-        For training: with one Gaussian. Components would have to be weighed anew by the targets in every step; the
-        variance that one Gaussian adds keeps such rows from saying more than they know.
+    Density
+        One Gaussian for all: in training, for rows of which no component is likely.
     moments : Moments
         Of the inputs, as a whitening needs them.
     """
     if summary.is_plain and (n_components in (None, 1) or sample is None):
         (moments,) = summary.moments.values()
         density = Density(np.ones(1), moments.mean[None], (moments.scatter / moments.weight)[None])
-        return InputModel(density, noise), InputModel(density, noise), moments
+        return InputModel(density, noise), density, moments
     d = len(summary.keys[0][0])
     groups = [
         GroupMoments(seen_of(key), _noise_of(key, noise), part.weight, part.mean, part.scatter)
@@ -287,7 +287,7 @@ def fit_inputs(
     if sample is not None and n_components != 1:
         sizes = CANDIDATES if n_components is None else (n_components,)
         density = choose_mixture(gaussian, _groups(sample, noise), sizes, np.random.default_rng(0))
-    return InputModel(density, noise), InputModel(gaussian, noise), moments
+    return InputModel(density, noise), gaussian, moments
 
 
 def _groups(rows: RawRows, noise: NoiseClasses | None) -> list[Group]:
@@ -333,10 +333,22 @@ class KindTable:
         Those that rows may have.
     refine : bool
         How keys were made, see `keys_of`.
+    whole : Density or None
+        One Gaussian for all inputs, to train with: a row then stands for its most likely component alone, or for
+        `whole` if none is likely. To let all components share it, they would have to be weighed by the targets in every
+        step.
     """
 
-    def __init__(self, inputs: InputModel, whitening: Whitening, keys: Iterable[Key], refine: bool = False) -> None:
+    def __init__(
+        self,
+        inputs: InputModel,
+        whitening: Whitening,
+        keys: Iterable[Key],
+        refine: bool = False,
+        whole: Density | None = None,
+    ) -> None:
         self.inputs, self.whitening, self.refine = inputs, whitening, refine
+        self._is_whole = whole is not None and len(inputs.density.weights) > 1
         self.keys = [key for key in keys if not is_plain(key)]
         self._first: dict[Key, int] = {}
         self._given: list[Conditional] = []
@@ -349,6 +361,10 @@ class KindTable:
                 self._given.append(given)
                 self.kind_keys.append((key, component))
                 kinds.append(whitened_kind(given, inputs.density, whitening))
+            if whole is not None and self._is_whole:
+                self._given.append(whole.conditional(0, seen_of(key), inputs.noise_of(key)))
+                self.kind_keys.append((key, len(inputs.density.weights)))
+                kinds.append(whitened_kind(self._given[-1], whole, whitening))
         self.kinds = tuple(kinds)
 
     def expand(self, X: FloatArray, X_std: FloatArray | None = None) -> Expanded:
@@ -374,6 +390,11 @@ class KindTable:
             expected = self.whitening(self._given[first].expect(values))
             return expected, zeros + first + 1, rows, zeros, np.ones(n)
         share, _ = density.responsibilities(values, seen, noise)
+        if self._is_whole:
+            top = share.argmax(axis=1)
+            top[share.max(axis=1) < LIKELY] = n_components
+            n_components += 1
+            share = np.eye(n_components)[top]
         share[share < MIN_SHARE] = 0.0
         share /= share.sum(axis=1, keepdims=True)
         component, index = np.nonzero(share.T)
