@@ -21,7 +21,14 @@ PATIENCE_SECONDS = 60.0
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen([*CLI, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    """Start the command line, open to Ctrl-C even where the tests run in the background of a shell, which ignores it."""
+    return subprocess.Popen(
+        [*CLI, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
