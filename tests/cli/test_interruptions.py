@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 60.0
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:
-    """Start the command line, open to Ctrl-C even where the tests run in the background of a shell, which ignores it."""
+    """Start the command line, open to Ctrl-C even where the tests run in the background of a shell."""
     return subprocess.Popen(
         [*CLI, *map(str, arguments)],
         stdout=subprocess.PIPE,
