@@ -74,7 +74,7 @@ def test_inputs_of_the_paper_are_magnitudes_and_logarithms_of_errors(table: Cata
     X, flags = fitted.transform(photometry(table))
     np.testing.assert_array_equal(X[:, 1], table.floats("mag_g"))
     np.testing.assert_array_equal(X[:, 4], np.log(table.floats("mag_err_g")))
-    assert not (flags & ~np.uint32(Flag.OUTSIDE_COVERAGE)).any()
+    assert not flags.any()
 
 
 def test_colours_and_one_magnitude(table: Catalog) -> None:
@@ -89,7 +89,7 @@ def test_asinh_magnitudes_agree_with_lupton_and_tame_the_boss_u_band(table: Cata
     fitted = fit_transformer(photometry(table), FeatureConfig(magnitudes="asinh"))
     columns = {name: np.array(table[name]) for name in table.names}
     columns["mag_u"][0], columns["mag_err_u"][0] = 33.0, 1e4
-    X, flags = fitted.transform(photometry(Catalog(columns)))
+    X, _ = fitted.transform(photometry(Catalog(columns)))
     mag, err = table.floats("mag_g"), table.floats("mag_err_g")
     flux = 10.0 ** (-0.4 * mag)
     b = np.median(flux * err * np.log(10.0) / 2.5)
@@ -97,7 +97,6 @@ def test_asinh_magnitudes_agree_with_lupton_and_tame_the_boss_u_band(table: Cata
     np.testing.assert_allclose(X[:, 1], expected, rtol=1e-10)
     np.testing.assert_allclose(X[np.argmin(mag), 1], mag.min(), atol=0.01)
     assert X[0, 0] < 30.0
-    assert flags[0] & Flag.OUTSIDE_COVERAGE or flags[0] & Flag.CLIPPED_INPUT
 
 
 def test_fluxes_and_magnitudes_give_the_same_inputs(table: Catalog) -> None:
@@ -150,7 +149,7 @@ def test_flags_say_what_was_done(table: Catalog) -> None:
         Flag.CLIPPED_INPUT,
         Flag.MISSING_BAND | Flag.NO_MEASUREMENT,
     ]
-    assert [int(flag) & ~int(Flag.OUTSIDE_COVERAGE) for flag in flags[:5]] == [int(flag) for flag in expected]
+    assert [int(flag) for flag in flags[:5]] == [int(flag) for flag in expected]
     assert X[0, 0] == pytest.approx(np.sort(table.floats("mag_u"))[-8:].mean(), abs=0.3)
     assert X[3, 0] == fitted.upper[0]
     assert count_flags(flags)["CLIPPED_INPUT"] == 1
@@ -180,13 +179,12 @@ def test_a_given_limit_stands_in_for_a_non_detection(table: Catalog) -> None:
     assert X[0, 0] == 21.5
 
 
-def test_far_objects_are_outside_the_coverage(table: Catalog) -> None:
-    fitted = fit_transformer(photometry(table), replace(PAPER, clip=0.0))
-    columns = {name: np.array(table[name]) for name in table.names}
-    columns["mag_g"][0] -= 8.0
-    _, flags = fitted.transform(photometry(Catalog(columns)))
-    assert flags[0] == Flag.OUTSIDE_COVERAGE
-    assert count_flags(flags[1:]).get("OUTSIDE_COVERAGE", 0) <= 2
+def test_a_transformer_of_an_earlier_version_can_be_read(table: Catalog) -> None:
+    fitted = fit_transformer(photometry(table), PAPER)
+    stored = fitted.to_dict()
+    stored["config"]["coverage"] = 0.999
+    stored |= {"precision": [[1.0]], "max_distance": 3.0}
+    assert FeatureTransformer.from_dict(stored) == fitted
 
 
 def test_without_error_columns_there_are_magnitudes_only(table: Catalog) -> None:
@@ -219,7 +217,6 @@ def test_messages(table: Catalog) -> None:
         ({"magnitudes": "log"}, 'expected "auto" or "asinh" or "pogson"'),
         ({"clip": 1.0}, "`clip` is 1.0"),
         ({"min_error": 0.0}, "`min_error` is 0.0"),
-        ({"coverage": 2.0}, "`coverage` is 2.0"),
         ({"reference_band": "r"}, "`colours` is false"),
     ],
 )

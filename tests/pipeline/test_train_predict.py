@@ -91,6 +91,19 @@ def test_an_object_without_measurements_gets_the_prior(folder: Path) -> None:
     assert np.isfinite(table["z_phot"]).all()
 
 
+def test_the_flag_of_coverage_means_coverage_and_nothing_else(folder: Path) -> None:
+    table = galaxies(300, seed=5)
+    columns = {name: np.array(table[name]) for name in table.names}
+    columns["mag_g"][:40] -= 6.0
+    write(Catalog(columns), folder / "strange.parquet")
+    predict(folder / "model.gpzed", folder / "strange.parquet", folder / "strange-out.parquet")
+    table = read_catalog(folder / "strange-out.parquet")
+    flagged = (np.asarray(table["z_flags"]) & np.uint32(Flag.OUTSIDE_COVERAGE)) != 0
+    np.testing.assert_array_equal(flagged, np.asarray(table["z_coverage"]) < 0.01)
+    assert flagged[:40].mean() > 0.9
+    assert flagged[40:].mean() < 0.05
+
+
 def test_metadata_documents_flags_and_provenance(folder: Path) -> None:
     predict(folder / "model.gpzed", folder / "survey.parquet", folder / "meta.parquet")
     metadata = catalog_info(folder / "meta.parquet").metadata

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from gpzed.errors import ConfigError
 
@@ -14,6 +14,14 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "missing": ("marginalise", "fill"),
     "non_detections": ("auto", "flux", "limit", "marginalise"),
 }
+
+RETIRED = ("coverage",)
+"""Options of earlier versions that model files may hold: coverage is the model's own affair now."""
+
+
+def without_retired(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return stored options of the features less those that no longer exist."""
+    return {name: value for name, value in stored.items() if name not in RETIRED}
 
 
 @dataclass(frozen=True)
@@ -48,9 +56,6 @@ class FeatureConfig:
     clip : float
         Inputs are moved to the edge of the range of the training rows where they lie outside it: this many robust
         standard deviations from the median, taken separately on either side; 0 for no limit.
-    coverage : float
-        Objects farther from the centre of the training rows (Mahalanobis distance) than this part of them are
-        flagged as outside their coverage.
     extinction : dict of str to float
         Extinction coefficient A / E(B-V) by band, to correct for Galactic dust with the E(B-V) column; empty for no
         correction. Schlafly & Finkbeiner (2011) for SDSS: u 4.239, g 3.303, r 2.285, i 1.698, z 1.263.
@@ -64,7 +69,6 @@ class FeatureConfig:
     non_detections: Literal["auto", "flux", "limit", "marginalise"] = "auto"
     min_error: float = 1e-3
     clip: float = 4.0
-    coverage: float = 0.999
     extinction: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -85,8 +89,6 @@ class FeatureConfig:
             raise ConfigError(f"`min_error` is {self.min_error}; expected a number above 0, in magnitudes")
         if not (self.clip == 0.0 or self.clip >= 2.0):
             raise ConfigError(f"`clip` is {self.clip}; expected 0 (no limit) or at least 2 standard deviations")
-        if not 0.5 <= self.coverage <= 1.0:
-            raise ConfigError(f"`coverage` is {self.coverage}; expected a part of the training rows, 0.5 to 1")
         if self.reference_band and not self.colours:
             raise ConfigError(f"`reference_band` is {self.reference_band!r} but `colours` is false; set both or none")
 

@@ -15,13 +15,12 @@ from gpzed._types import BoolArray, FloatArray, IntArray
 from gpzed.catalog.photometry import Photometry, Status
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.features.bands import POGSON, BandValues, asinh_magnitude, band_values, softening_of
-from gpzed.features.config import FeatureConfig
+from gpzed.features.config import FeatureConfig, without_retired
 from gpzed.features.flags import Flag
 from gpzed.features.gaussian import fill_missing, fit_gaussian
 
 #: Faintest part of the measured values of a band whose median error stands in for that of a non-detection.
 FAINT_PART = 0.02
-MIN_VARIANCE = 1e-12
 #: Rows that are worked on at once, so that temporary arrays stay in the cache.
 BLOCK_ROWS = 4096
 
@@ -55,10 +54,7 @@ class FeatureTransformer:
     ebv : float
         Median E(B-V), for rows without one.
     center : tuple of float of length d
-    precision : tuple of tuple of float, (d, d)
-        For the Mahalanobis distance of the inputs.
-    max_distance : float
-        Distance beyond which an object is outside the coverage of the training rows.
+        Mean of the inputs, for colours of missing bands.
     """
 
     config: FeatureConfig
@@ -74,8 +70,6 @@ class FeatureTransformer:
     faint_error: Floats
     ebv: float
     center: Floats
-    precision: tuple[Floats, ...]
-    max_distance: float
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -136,9 +130,7 @@ class FeatureTransformer:
         if bands.status.any():
             _substitute_limits(columns, bands.status, photometry.limit, self, extinction)
             filled = fill_missing(columns, self._mean, self._covariance)
-        X = _arranged(filled, self.config, self.bands)
-        flags[self.distance(X) > self.max_distance] |= np.uint32(Flag.OUTSIDE_COVERAGE)
-        return X if self.config.missing == "fill" else _arranged(columns, self.config, self.bands), flags
+        return _arranged(filled if self.config.missing == "fill" else columns, self.config, self.bands), flags
 
     def input_errors(self, photometry: Photometry, ebv: FloatArray | None = None) -> FloatArray | None:
         """Return standard errors of the inputs that `transform` makes, (n, d), or None if they are not wanted.
@@ -162,12 +154,6 @@ class FeatureTransformer:
             return np.where(np.isnan(X), self._center, X)
         return fill_missing(X, self._mean, self._covariance)
 
-    def distance(self, X: FloatArray) -> FloatArray:
-        """Return the Mahalanobis distance of inputs (n, d) from the centre of the training rows, shape (n,)."""
-        centred = X - self._center
-        squared: FloatArray = np.einsum("nd,nd->n", centred @ self._precision, centred)
-        return np.asarray(np.sqrt(np.maximum(squared, 0.0)))
-
     @cached_property
     def _lower(self) -> FloatArray:
         return np.array(self.lower)
@@ -188,10 +174,6 @@ class FeatureTransformer:
     def _center(self) -> FloatArray:
         return np.array(self.center)
 
-    @cached_property
-    def _precision(self) -> FloatArray:
-        return np.array(self.precision)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the transformer as plain JSON types."""
         stored = dataclasses.asdict(self)
@@ -201,8 +183,9 @@ class FeatureTransformer:
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> FeatureTransformer:
         """Return the transformer that `to_dict` stored."""
-        ready = {key: _tuples(value) for key, value in stored.items()}
-        return cls(**{**ready, "config": FeatureConfig(**stored["config"])})
+        known = [field.name for field in dataclasses.fields(cls)]
+        ready = {key: _tuples(value) for key, value in stored.items() if key in known}
+        return cls(**{**ready, "config": FeatureConfig(**without_retired(stored["config"]))})
 
 
 def photometry_rows(photometry: Photometry, rows: slice | IntArray) -> Photometry:
@@ -263,17 +246,13 @@ def fit_transformer(
     draft = FeatureTransformer(
         config, photometry.bands, has_errors and config.has_error_inputs, config.has_input_noise, _floats(softening),
         _floats(lower), _floats(upper), _floats(faint), ((0.0,),), _floats(faint), _floats(faint_error), fill_ebv,
-        (), (), np.inf,
+        (),
     )  # fmt: skip
     _substitute_limits(columns, bands.status, photometry.limit, draft, extinction)
     mean, covariance = fit_gaussian(columns, np.nanmedian(columns, axis=0))
     filled = fill_missing(columns, mean, covariance)
-    X = _arranged(filled, config, photometry.bands)
-    center, precision = _metric(X)
-    draft = dataclasses.replace(
-        draft, mean=_floats(mean), covariance=_rows(covariance), center=_floats(center), precision=_rows(precision)
-    )
-    return dataclasses.replace(draft, max_distance=float(np.quantile(draft.distance(X), config.coverage)))
+    center = _arranged(filled, config, photometry.bands).mean(axis=0)
+    return dataclasses.replace(draft, mean=_floats(mean), covariance=_rows(covariance), center=_floats(center))
 
 
 def _floats(values: FloatArray) -> Floats:
@@ -438,14 +417,3 @@ def _arranged(columns: FloatArray, config: FeatureConfig, bands: tuple[str, ...]
     values = columns[:, :b]
     reference = values[:, [_reference(config, bands)]]
     return np.concatenate([values[:, :-1] - values[:, 1:], reference, columns[:, b:]], axis=1)
-
-
-def _metric(X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return centre and inverse covariance of the inputs."""
-    center = X.mean(axis=0)
-    centred = X - center
-    covariance = centred.T @ centred / len(X)
-    variance, directions = np.linalg.eigh(covariance)
-    usable = variance > MIN_VARIANCE * max(float(variance[-1]), 1e-300)
-    inverse = np.where(usable, 1.0 / np.where(usable, variance, 1.0), 0.0)
-    return center, (directions * inverse) @ directions.T

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from gpzed._types import FloatArray
 from gpzed.catalog import PhotometrySchema, Sentinels
 from gpzed.config import RunConfig
 from gpzed.errors import ModelFormatError
-from gpzed.features import FeatureTransformer, Flag
+from gpzed.features import FeatureTransformer, Flag, without_retired
 from gpzed.model import GPzRegressor
 from gpzed.model.coverage import THRESHOLD
 from gpzed.model.persistence import read_model, save_with_pipeline
@@ -96,7 +96,7 @@ class TrainedPipeline:
         if coverage is not None:
             coverage = np.where(blind, 0.0, coverage)
             flags = flags | np.where(coverage < THRESHOLD, np.uint32(Flag.OUTSIDE_COVERAGE), np.uint32(0))
-        return Prediction(**parts, lower=prediction.lower, coverage=coverage, flags=flags)
+        return replace(prediction, **parts, coverage=coverage, flags=flags)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one model file, atomically."""
@@ -135,11 +135,12 @@ def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
             "use it from Python with gpzed.load_model, or train with `gpzed train`."
         )
     try:
+        config = stored["config"] | {"features": without_retired(stored["config"]["features"])}
         return TrainedPipeline(
             GPzRegressor.from_parts(header, members),
             PhotometrySchema.from_dict(stored["schema"]),
             FeatureTransformer.from_dict(stored["features"]),
-            RunConfig.from_dict(stored["config"], source="its configuration"),
+            RunConfig.from_dict(config, source="its configuration"),
             stored["redshift_mean"],
             stored["redshift_variance"],
             stored["provenance"],
