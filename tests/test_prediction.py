@@ -398,6 +398,48 @@ def test_to_qp(monkeypatch):
         p.truncate(0.0).to_qp(kind="norm")
 
 
+@pytest.mark.parametrize("lower", [None, 0.5])
+def test_variance_between_heads_inputs_and_models(lower):
+    rng = np.random.default_rng(3)
+    n, M, G, K = 30, 4, 3, 2
+    weights, means = rng.dirichlet(np.ones(M * G * K), n), rng.normal(1.0, 0.4, (n, M * G * K))
+    nothing = np.full(means.shape, 1e-12)
+    p = Prediction(weights, means, nothing, nothing, nothing, n_heads=G * K, n_inputs=G)
+    w, z = weights.reshape(n, M, G, K), means.reshape(n, M, G, K)
+    total = p.mean[:, None, None, None]
+    of_inputs = (w * z).sum(3, keepdims=True) / w.sum(3, keepdims=True)
+    of_models = (w * z).sum((2, 3), keepdims=True) / w.sum((2, 3), keepdims=True)
+    np.testing.assert_allclose(p.noise_variance, (w * (z - of_inputs) ** 2).sum((1, 2, 3)), rtol=1e-6)
+    np.testing.assert_allclose(p.input_variance, (w * (of_inputs - of_models) ** 2).sum((1, 2, 3)), rtol=1e-6)
+    np.testing.assert_allclose(p.model_variance, (w * (of_models - total) ** 2).sum((1, 2, 3)), rtol=1e-6)
+    cut = p.truncate(lower)
+    parts = cut.model_variance + cut.noise_variance + cut.input_variance
+    plain = Prediction(weights, means, nothing, nothing, nothing, lower=lower)
+    np.testing.assert_allclose(parts, plain.variance, rtol=1e-9)
+
+
+def test_members_with_different_numbers_of_heads_and_inputs():
+    rng = np.random.default_rng(4)
+
+    def member(G, K):
+        parts = (rng.gamma(2, 0.02, (20, G * K)) for _ in range(3))
+        return Prediction(
+            rng.dirichlet(np.ones(G * K), 20), rng.normal(1.0, 0.4, (20, G * K)), *parts, n_heads=G * K, n_inputs=G
+        )
+
+    members = [member(2, 3), member(1, 1), member(3, 1), member(1, 3)]
+    p = Prediction.mixture(members)
+    assert (p.n_heads, p.n_inputs, p.n_components) == (9, 3, 36)
+    z = np.linspace(0.0, 2.0, 20)
+    np.testing.assert_allclose(p.pdf(z), np.mean([one.pdf(z) for one in members], axis=0), rtol=1e-12)
+    for part in ("noise_variance", "input_variance"):
+        np.testing.assert_allclose(getattr(p, part), np.mean([getattr(one, part) for one in members], axis=0))
+    spread = np.var([one.mean for one in members], axis=0)
+    np.testing.assert_allclose(p.model_variance, np.mean([one.model_variance for one in members], axis=0) + spread)
+    with pytest.raises(ValueError, match="`n_inputs` is 2; expected a divisor of `n_heads`, 3"):
+        Prediction([[0.5, 0.3, 0.2]], [[1.0, 2.0, 3.0]], [[0.1] * 3], [[0.1] * 3], n_heads=3, n_inputs=2)
+
+
 def test_real_qp_agrees():
     qp = pytest.importorskip("qp")
     p = random_mixture()

@@ -254,9 +254,9 @@ def test_the_command_line_wins_over_the_configuration(call: Call, folder: Path, 
     path = tmp_path / "run.toml"
     path.write_text(
         f"[weights]\nmethod = 'target'\ntarget = '{folder}/survey.parquet'\n[split]\ncolumn = 'part'\n"
-        "[features]\ncolours = true\n[schema]\nflux = 'flux_{band}'\nzero_point = 23.9\n"
+        "[features]\ncolours = true\nerrors = 'inputs'\n[schema]\nflux = 'flux_{band}'\nzero_point = 23.9\n"
     )
-    options = ("--weights", "redshift", "--test", "0.25", "--no-colours", "--bands", "u,g,r")
+    options = ("--weights", "redshift", "--test", "0.25", "--no-colours", "--bands", "u,g,r", "--errors", "noise")
     templates = ("--mag", "mag_{band}", "--err", "mag_err_{band}")
     code, text, err = call(
         "train", folder / "train.parquet", "--dry-run", "--json", "--config", path, *options, *templates
@@ -266,6 +266,7 @@ def test_the_command_line_wins_over_the_configuration(call: Call, folder: Path, 
     assert (config["weights"]["method"], config["weights"]["target"]) == ("redshift", "")
     assert (config["split"]["column"], config["split"]["test"]) == ("", 0.25)
     assert config["features"]["colours"] is False
+    assert config["features"]["errors"] == "noise"
     assert "redshifts used: 0.0" in err
 
 

@@ -104,6 +104,31 @@ def test_the_flag_of_coverage_means_coverage_and_nothing_else(folder: Path) -> N
     assert flagged[40:].mean() < 0.05
 
 
+def test_the_parts_of_the_variance_sum_to_the_total_in_files_and_survive_them(folder: Path) -> None:
+    table = with_sentinels(galaxies(600, seed=7))
+    columns = {name: np.array(table[name]) for name in table.names}
+    columns["mag_u"][50:250], columns["mag_r"][200:300] = np.nan, np.nan
+    columns["z_spec"][::3] += 1.0  # two possible redshifts: heads are needed
+    write(Catalog(columns), folder / "gaps.parquet")
+    options = {"n_members": 2, "n_heads": 2, "n_epochs": 10, "density_components": 2, "recalibrate": "none"}
+    config = quick_config(model={"n_basis": 5, "patience": 2, "tol": 1e-4, **options})
+    train(folder / "gaps.parquet", folder / "heads.gpzed", config)
+    predict(folder / "heads.gpzed", folder / "gaps.parquet", folder / "heads.parquet")
+    out, trained = read_catalog(folder / "heads.parquet"), load_pipeline(folder / "heads.gpzed")
+    parts = {name: out[f"z_var_{name}"] for name in ("model", "noise", "input")}
+    np.testing.assert_allclose(sum(parts.values()), out["z_std"] ** 2, rtol=1e-12)
+    whole = np.isfinite(columns["mag_u"]) & np.isfinite(columns["mag_r"]) & (np.arange(600) > 5)
+    assert np.all(parts["input"][whole] == 0.0)
+    assert np.all(parts["input"][50:300] > 0.0)
+    assert any(member.mixture is not None for member in trained.model.members_)
+    prediction, _ = predict_table(trained, read_catalog(folder / "gaps.parquet"))
+    assert (prediction.n_heads, prediction.n_inputs) == (4, 2)
+    _, again, *_ = read_predictions(folder / "heads.parquet")
+    for name, values in parts.items():
+        np.testing.assert_allclose(getattr(prediction, f"{name}_variance"), values, rtol=1e-12)
+        np.testing.assert_allclose(getattr(again, f"{name}_variance"), values, rtol=1e-6, atol=1e-9)
+
+
 def test_metadata_documents_flags_and_provenance(folder: Path) -> None:
     predict(folder / "model.gpzed", folder / "survey.parquet", folder / "meta.parquet")
     metadata = catalog_info(folder / "meta.parquet").metadata

@@ -125,7 +125,13 @@ class FittedModel(PredictsDistribution):
     def n_components_(self) -> int:
         """Gaussians of a prediction: for each member, head and component of the density of the inputs, and wings."""
         has_wings = self.recalibration_ is not None and self.recalibration_.wing_weight > 0.0
-        return len(self.members_) * max(member.width for member in self.members_) + has_wings
+        return len(self.members_) * self.run_["n_heads"] + has_wings
+
+    @property
+    def run_(self) -> dict[str, int]:
+        """What tells the components of a prediction apart: `Prediction.n_heads` and `Prediction.n_inputs`."""
+        n_inputs = max(member.n_components for member in self.members_)
+        return {"n_heads": n_inputs * max(member.n_heads for member in self.members_), "n_inputs": n_inputs}
 
     def _check_inputs(self, X: Any) -> FloatArray:
         check_is_fitted(self, "members_")

@@ -431,7 +431,7 @@ def gather(prediction: Prediction, expanded: Expanded, n: int, n_components: int
         parts[name] = np.repeat(values[likely][:, None], n_components, axis=1)
         parts[name][row, component] = values
     fields = {name: values.reshape(n, -1) for name, values in parts.items()}
-    return Prediction(**fields, lower=prediction.lower, n_heads=n_components * K)
+    return Prediction(**fields, lower=prediction.lower, n_heads=n_components * K, n_inputs=n_components)
 
 
 def in_order(values: FloatArray, expanded: Expanded, n: int) -> FloatArray:

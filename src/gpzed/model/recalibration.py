@@ -112,6 +112,7 @@ class Recalibration:
             coverage=prediction.coverage,
             flags=prediction.flags,
             n_heads=prediction.n_heads,
+            n_inputs=prediction.n_inputs,
         )
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:

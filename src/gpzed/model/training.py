@@ -203,9 +203,9 @@ class Member:
         return added
 
     @property
-    def width(self) -> int:
-        """Components of a prediction."""
-        return self.n_components * (1 if self.mixture is None else self.mixture.heads.K)
+    def n_heads(self) -> int:
+        """Gaussians of a prediction for one component of the density of the inputs."""
+        return 1 if self.mixture is None else self.mixture.heads.K
 
     @cached_property
     def _forms(self) -> Forms:

@@ -186,7 +186,8 @@ def _read_columns(
     usable = np.isfinite(values["z_phot"]) & (values["z_std"] > 0.0)
     if not usable.any():
         raise CatalogError(f"'{info.path}': none of {len(table)} rows has a prediction")
-    prediction = _prediction({name: array[usable] for name, array in values.items()}, len(components) // 3)
+    rows = {name: array[usable] for name, array in values.items()}
+    prediction = _prediction(rows, len(components) // 3, _recorded(info.metadata, "gpzed_mixture"))
     return _Read(info.path, prediction, usable, table, tuple(info.names), info.metadata)
 
 
@@ -227,7 +228,7 @@ def _sentinels(metadata: Mapping[str, Any]) -> Sentinels:
     return Sentinels() if stored is None else Sentinels(no_redshift=tuple(map(float, stored)))
 
 
-def _prediction(rows: dict[str, FloatArray], n_components: int) -> Prediction:
+def _prediction(rows: dict[str, FloatArray], n_components: int, runs: Mapping[str, Any]) -> Prediction:
     parts = {name: np.maximum(rows[name], 0.0) for name in PARTS if name in rows}
     known = {"z_var_model", "z_var_noise"} <= set(parts)
     nothing = np.zeros_like(rows["z_phot"])
@@ -240,19 +241,29 @@ def _prediction(rows: dict[str, FloatArray], n_components: int) -> Prediction:
         np.column_stack([rows[f"{stem}_{k + 1}"] for k in range(n_components)])
         for stem in ("z_weight", "z_mean", "z_std")
     )
-    # The file has the parts of the whole variance only: each component gets them in the same proportion.
+    # The file has the parts of the whole variance only. Some of each is between components; what is left, all of these
+    # get in the same proportion.
+    n_heads, n_inputs = int(runs.get("n_heads", 1)), int(runs.get("n_inputs", 1))
+    between = Prediction(weights, means, stds**2, np.zeros_like(stds), n_heads=n_heads, n_inputs=n_inputs)
     within = np.maximum((weights * stds**2).sum(axis=1), np.finfo(float).tiny)
-    noise = np.clip(parts["z_var_noise"] / within, 0.0, 1.0)[:, None] if known else np.ones((len(within), 1))
-    extra = np.clip(inputs[:, None] / within[:, None], 0.0, 1.0 - noise)
-    return Prediction(weights, means, stds**2 * (1.0 - noise - extra), stds**2 * noise, stds**2 * extra)
+    noise, extra = np.ones(len(within)), nothing
+    if known:
+        noise = np.clip((parts["z_var_noise"] - between.noise_variance) / within, 0.0, 1.0)
+        extra = np.clip((inputs - between.input_variance) / within, 0.0, 1.0 - noise)
+    model, noise, extra = (stds**2 * share[:, None] for share in (1.0 - noise - extra, noise, extra))
+    return Prediction(weights, means, model, noise, extra, n_heads=n_heads, n_inputs=n_inputs)
 
 
 def recorded_schema(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the schema that `gpzed predict` wrote into a file; empty if there is none."""
-    schema = metadata.get("gpzed_schema")
-    if isinstance(schema, str):
-        schema = json.loads(schema)
-    return schema if isinstance(schema, Mapping) else {}
+    return _recorded(metadata, "gpzed_schema")
+
+
+def _recorded(metadata: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    stored = metadata.get(name)
+    if isinstance(stored, str):
+        stored = json.loads(stored)
+    return stored if isinstance(stored, Mapping) else {}
 
 
 def _role(info: CatalogInfo | _Read, role: str, given: str | None, known_names: Sequence[str]) -> str | None:

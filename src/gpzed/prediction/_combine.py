@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr
 
-from gpzed._types import FloatArray
+from gpzed._types import BoolArray, FloatArray, IntArray
 from gpzed.prediction._mixture import log_sum_exp
 from gpzed.prediction._validation import as_float, require
 
@@ -43,18 +43,22 @@ def committee_fields(predictions: Sequence[Prediction], weights: npt.ArrayLike |
         msg = f"`predictions` have {sizes} objects; members of a mixture must describe the same objects."
         raise ValueError(msg)
     shares = _member_shares(weights, sizes[0], len(predictions))  # (n, M)
-    n_heads = max(p.n_heads for p in predictions)
-    if any(p.n_heads not in (p.n_components, n_heads) for p in predictions):
-        n_heads = 1  # committees of different make: all disagreement counts as model variance
-    widths = [max(p.n_components, n_heads) for p in predictions]
+    n_inputs = max(p.n_inputs for p in predictions)
+    n_heads = n_inputs * max(p.n_heads // p.n_inputs for p in predictions)
+    whole = (n_heads, n_inputs)
+    if any(p.n_heads != p.n_components and (p.n_heads, p.n_inputs) != whole for p in predictions):
+        n_heads, n_inputs = 1, 1  # committees of different make: all disagreement counts as model variance
+    aligned = [_aligned(p, n_heads, n_inputs) for p in predictions]
     fields: dict[str, Any] = {
-        name: np.concatenate([_padded(p, name, k) for p, k in zip(predictions, widths, strict=True)], axis=1)
+        name: np.concatenate(
+            [getattr(p, name)[:, index] for p, (index, _) in zip(predictions, aligned, strict=True)], 1
+        )
         for name in COMPONENT_FIELDS
     }
     with np.errstate(divide="ignore"):
         logs = [
-            np.log(shares[:, [i]]) + _padded_logs(_log_weights(p), k)
-            for i, (p, k) in enumerate(zip(predictions, widths, strict=True))
+            np.log(shares[:, [i]]) + np.where(used, _log_weights(p)[:, index], -np.inf)
+            for i, (p, (index, used)) in enumerate(zip(predictions, aligned, strict=True))
         ]
     stacked = np.concatenate(logs, axis=1).T  # (sum K, n)
     fields["weights"] = np.exp(stacked - log_sum_exp(stacked)).T
@@ -64,12 +68,21 @@ def committee_fields(predictions: Sequence[Prediction], weights: npt.ArrayLike |
     flags = [p.flags for p in predictions if p.flags is not None]
     if flags:
         fields["flags"] = np.bitwise_or.reduce(flags)
-    return {**fields, "lower": lower, "n_heads": n_heads}
+    return {**fields, "lower": lower, "n_heads": n_heads, "n_inputs": n_inputs}
 
 
-def _padded_logs(log_weights: FloatArray, n_components: int) -> FloatArray:
-    extra = n_components - log_weights.shape[1]
-    return np.pad(log_weights, ((0, 0), (0, extra)), constant_values=-np.inf)
+def _aligned(prediction: Prediction, n_heads: int, n_inputs: int) -> tuple[IntArray, BoolArray]:
+    """Return columns that make the one model of a prediction a run of `n_heads` in `n_inputs` parts, and which count.
+
+    The first column stands, with weight zero, where the model has fewer parts or components in them.
+    """
+    if prediction.n_heads != prediction.n_components or n_heads < prediction.n_heads:
+        index = np.arange(prediction.n_components)
+        return index, np.ones(len(index), dtype=bool)
+    index = np.full((n_inputs, n_heads // n_inputs), -1)
+    own = np.arange(prediction.n_heads).reshape(prediction.n_inputs, -1)
+    index[: own.shape[0], : own.shape[1]] = own
+    return np.maximum(index, 0).ravel(), (index >= 0).ravel()
 
 
 def _log_weights(prediction: Prediction) -> FloatArray:
@@ -100,8 +113,10 @@ def concatenated_fields(predictions: Sequence[Prediction]) -> dict[str, Any]:
     """Return the fields of one prediction for the objects of all; missing components get weight zero."""
     lower = _common_lower(predictions)
     n_components = max(p.n_components for p in predictions)
-    alike = len({(p.n_components, p.n_heads) for p in predictions}) == 1
-    fields: dict[str, Any] = {"lower": lower, "n_heads": predictions[0].n_heads if alike else 1}
+    alike = len({(p.n_components, p.n_heads, p.n_inputs) for p in predictions}) == 1
+    fields: dict[str, Any] = {"lower": lower}
+    if alike:
+        fields |= {"n_heads": predictions[0].n_heads, "n_inputs": predictions[0].n_inputs}
     for name in COMPONENT_FIELDS:
         fields[name] = np.concatenate([_padded(p, name, n_components) for p in predictions])
     for name in ("coverage", "flags"):

@@ -200,10 +200,13 @@ class Moments(NamedTuple):
     input_variance: FloatArray
 
 
-def moments(mix: Mixture, model: FloatArray, noise: FloatArray, inputs: FloatArray, *, n_heads: int) -> Moments:
+def moments(
+    mix: Mixture, model: FloatArray, noise: FloatArray, inputs: FloatArray, *, n_heads: int, n_inputs: int = 1
+) -> Moments:
     """Return the exact moments of each mixture, given its parts of the variance, all of shape (r, K).
 
-    Components of one model, `n_heads` in a row, differ because the object may be at either of them: that is noise.
+    Components of one model, `n_heads` in a row, differ because the inputs may be either of `n_inputs`, each of which
+    has an equal part of them: that is input variance; or because the object may be at either of them: that is noise.
     """
     w, centre = mix.weights[:, :, 0].T, mix.means[:, :, 0].T  # (r, K)
     shrink = np.ones_like(w)
@@ -216,20 +219,21 @@ def moments(mix: Mixture, model: FloatArray, noise: FloatArray, inputs: FloatArr
         centre = np.where(cut, mix.lower + std * above, centre + std * mills)
     mean = (w * centre).sum(axis=1)
     total = (w * (centre - mean[:, None]) ** 2).sum(axis=1)
-    between = total if n_heads == 1 else _between_models(w, centre, mean, n_heads)
+    between = total if n_heads == 1 else _between_runs(w, centre, mean, n_heads)
+    both = between if n_inputs == 1 else _between_runs(w, centre, mean, n_heads // n_inputs)
     scaled = w * shrink
     return Moments(
         mean,
         (scaled * model).sum(axis=1) + between,
-        (scaled * noise).sum(axis=1) + np.maximum(total - between, 0.0),
-        (scaled * inputs).sum(axis=1),
+        (scaled * noise).sum(axis=1) + np.maximum(total - both, 0.0),
+        (scaled * inputs).sum(axis=1) + np.maximum(both - between, 0.0),
     )
 
 
-def _between_models(w: FloatArray, centre: FloatArray, mean: FloatArray, n_heads: int) -> FloatArray:
-    """Return the variance of the models' means, (r,); components that do not fill a run are a model of their own."""
-    starts = np.arange(0, w.shape[1], n_heads)
-    weight = np.add.reduceat(w, starts, axis=1)  # (r, models)
+def _between_runs(w: FloatArray, centre: FloatArray, mean: FloatArray, length: int) -> FloatArray:
+    """Return the variance of the means of runs of components, (r,); those that do not fill a run are one more."""
+    starts = np.arange(0, w.shape[1], length)
+    weight = np.add.reduceat(w, starts, axis=1)  # (r, runs)
     first = np.add.reduceat(w * (centre - mean[:, None]), starts, axis=1)
     positive = weight > 0.0
     return np.asarray(np.where(positive, first**2 / np.where(positive, weight, 1.0), 0.0).sum(axis=1))

@@ -183,6 +183,14 @@ def read_only(array: FloatArray) -> FloatArray:
     return array
 
 
+def parts(name: str, value: Any, length: int) -> int:
+    """Return a whole number that divides `length`, the number of components of one model."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1 or length % value:
+        msg = f"`{name}` is {value!r}; expected a divisor of `n_heads`, {length}: parts of a run have the same length."
+        raise ValueError(msg)
+    return int(value)
+
+
 def run_length(name: str, value: Any, n_components: int) -> int:
     """Return a whole number from 1 to the number of components."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= n_components:

@@ -46,12 +46,16 @@ class Prediction:
     n_heads : int
         Components come in runs of this length, each the density that one model gives; those at the end that do not
         fill a run count as one more.
+    n_inputs : int
+        Runs consist of this many parts of equal length, one for each of the inputs that may be behind what was
+        observed of an object (components of their density).
 
     Notes
     -----
-    The variance splits into three parts that sum to it: noise and input are weighted means over the
-    components, and the distance between components of one model, which says that the object may be at either,
-    counts as noise; the disagreement between models counts as model variance. With truncation, mean and
+    The variance splits into three parts that sum to it: weighted means over the components, and the variance of
+    their means. The distance between components of one model for the same inputs, which says that the object may be
+    at either, counts as noise; that between parts for different inputs as input variance; the disagreement
+    between models as model variance. With truncation, mean and
     variance are those of the truncated mixture. Its components are truncated Gaussians with weights
     proportional to ``weights`` times their probability above the cut; truncation shrinks the variance of
     component k by a factor r_k <= 1, all three parts of which shrink by the same factor.
@@ -76,6 +80,7 @@ class Prediction:
     coverage: FloatArray | None = None
     flags: npt.NDArray[np.uint32] | None = None
     n_heads: int = 1
+    n_inputs: int = 1
 
     def __post_init__(self) -> None:
         given = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -98,6 +103,7 @@ class Prediction:
         if given["flags"] is not None:
             ready["flags"] = check.flags(given["flags"], len(weights))
         check.run_length("n_heads", given["n_heads"], weights.shape[1])
+        check.parts("n_inputs", given["n_inputs"], given["n_heads"])
         for name, value in ready.items():
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
@@ -219,7 +225,9 @@ class Prediction:
         for rows, mix in self._rows():
             variances = (self.model_variances, self.noise_variances, self.input_variances)
             for out, value in zip(
-                parts, _mixture.moments(mix, *(v[rows] for v in variances), n_heads=self.n_heads), strict=True
+                parts,
+                _mixture.moments(mix, *(v[rows] for v in variances), n_heads=self.n_heads, n_inputs=self.n_inputs),
+                strict=True,
             ):
                 out[rows] = value
         return _mixture.Moments(*(check.read_only(p) for p in parts))

@@ -31,6 +31,11 @@ from gpzed.pipeline import TrainingInterruptedError, plan_training, train
 @click.option("--max-iter", type=int, help="Limit on iterations, per member.")
 @click.option("--max-time", type=float, help="Limit on seconds, per member.")
 @click.option("--magnitudes", type=click.Choice(["auto", "asinh", "pogson"]), help="Kind of magnitudes as inputs.")
+@click.option(
+    "--errors",
+    type=click.Choice(["inputs", "noise", "both", "none"]),
+    help="Errors as inputs, as their noise (where the target is shallower or deeper), as both, or not at all.",
+)
 @click.option("--colours/--no-colours", default=None, help="Whether inputs are colours and one magnitude.")
 @click.option("--weights", help="Cost weights: none, redshift, balanced, column or target.")
 @click.option("--target", help="Catalogue that the training photometry is weighted to look like.")
@@ -101,7 +106,9 @@ def _config(given: dict[str, Any]) -> RunConfig:
         max_time=given["max_time"],
         n_threads=given["threads"],
     )
-    config = config.override("features", magnitudes=given["magnitudes"], colours=given["colours"])
+    config = config.override(
+        "features", magnitudes=given["magnitudes"], errors=given["errors"], colours=given["colours"]
+    )
     method = given["weights"] or ("target" if given["target"] else None)
     target = "" if given["target"] is None and method not in (None, "target") else given["target"]
     config = config.override("weights", method=method, target=target)
