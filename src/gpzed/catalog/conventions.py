@@ -64,14 +64,25 @@ class Convention:
         """Return the value column of every band that has one and whose error column is there too."""
         names = list(columns)
         lower = {name.lower() for name in names}
+        found = self._values(names)
+        return {b: name for b, name in found.items() if any(e.format(band=b).lower() in lower for e in self.errors)}
+
+    def bands_without_errors(self, columns: Iterable[str]) -> dict[str, str]:
+        """Return the value column of every band that is left out for want of an error column.
+
+        Only letters that are bands count: any column may begin like a magnitude.
+        """
+        names = list(columns)
+        complete = self.bands(names)
+        return {b: name for b, name in self._values(names).items() if b not in complete and b in WAVELENGTHS}
+
+    def _values(self, names: list[str]) -> dict[str, str]:
         before, after = (re.escape(part) for part in self.value.split("{band}"))
         pattern = re.compile(f"{before}{self.band_pattern}{after}", re.IGNORECASE)
         found: dict[str, str] = {}
         for name in names:
             match = pattern.fullmatch(name)
-            if match is None or (self.only and match[1].lower() not in self.only):
-                continue
-            if any(error.format(band=match[1]).lower() in lower for error in self.errors):
+            if match is not None and not (self.only and match[1].lower() not in self.only):
                 found.setdefault(match[1], name)
         return found
 

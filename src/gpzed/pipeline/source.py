@@ -14,6 +14,7 @@ import numpy as np
 
 from gpzed._types import BoolArray, FloatArray
 from gpzed.catalog import (
+    CONVENTIONS,
     Catalog,
     CatalogInfo,
     Photometry,
@@ -29,6 +30,7 @@ from gpzed.catalog.schema import find_column
 from gpzed.config import SchemaConfig
 from gpzed.errors import CatalogError, ConfigError, SchemaError
 from gpzed.features import FeatureTransformer
+from gpzed.pipeline.reporter import Reporter
 
 _ROLES = ("redshift", "weight", "id", "ebv")
 _GUESS_OPTIONS = ("convention", "mag", "flux", "err", "flag", "zero_point", *_ROLES)
@@ -44,6 +46,22 @@ def resolve_schema(names: Iterable[str], config: SchemaConfig) -> PhotometrySche
     """Return the schema of a catalogue from its column names and what the configuration says."""
     options: dict[str, Any] = {name: getattr(config, name) for name in _GUESS_OPTIONS}
     return guess_schema(names, config.bands, **options)
+
+
+def warn_of_lost_bands(
+    names: Iterable[str], schema: PhotometrySchema, config: SchemaConfig, reporter: Reporter
+) -> None:
+    """Say which bands are left out, where the user did not choose them, because they have no error column."""
+    convention = next((known for known in CONVENTIONS if known.name == schema.convention), None)
+    if config.bands is not None or convention is None:
+        return
+    lost = convention.bands_without_errors(names)
+    if lost:
+        band, column = next(iter(lost.items()))
+        reporter.warn(
+            f"{len(lost)} band(s) are left out: '{column}' has no error column beside it "
+            f"('{convention.errors[0].format(band=band)}'); add one, or choose bands with --bands"
+        )
 
 
 def matching_schema(

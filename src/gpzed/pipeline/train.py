@@ -60,6 +60,7 @@ from gpzed.pipeline.source import (
     target_access,
     target_schema,
     valid_redshifts,
+    warn_of_lost_bands,
 )
 from gpzed.pipeline.train_cluster import ClusterCatalogue, Source, is_folder, raw_weights, sample_config
 
@@ -303,6 +304,7 @@ def _prepare(catalogue: str | os.PathLike[str], config: RunConfig, reporter: Rep
     """Read the catalogue, split its rows, fit the features."""
     info = open_info(catalogue, config.schema)
     schema = resolve_schema(info.names, config.schema)
+    warn_of_lost_bands(info.names, schema, config.schema, reporter)
     columns = _used_columns(info, schema, config)
     reporter.say(f"reading {info.n_rows:,} rows, {len(columns)} columns of '{info.path}'")
     table = read_catalog(catalogue, columns=columns, format=config.schema.format, hdf5_group=config.schema.hdf5_group)
@@ -315,6 +317,7 @@ def _prepare_on_cluster(
     """Let the workers read: a sample for this process, the hash of all files, and the rows to train on."""
     info = open_info(catalogue, config.schema)
     schema = resolve_schema(info.names, config.schema)
+    warn_of_lost_bands(info.names, schema, config.schema, reporter)
     source = Source(tuple(_used_columns(info, schema, config)), schema, config)
     files = ClusterCatalogue(client, info, source)
     sample = files.sample()

@@ -1,0 +1,169 @@
+"""Gaps and mistakes in photometry, from the command line: each has a defined answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpzed.catalog import Catalog, read_catalog
+from gpzed.features import Flag
+from pipeline.galaxy_files import galaxies, write
+
+Call = Callable[..., tuple[int, str, str]]
+QUICK = ("--n-basis", "5", "--max-iter", "15", "--members", "1", "--heads", "1", "--quiet")
+pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
+
+
+def changed(n: int = 100, seed: int = 8, **columns: object) -> Catalog:
+    """Galaxies of which the first values of some columns are others; None leaves a column out."""
+    table = galaxies(n, seed=seed)
+    ready = {name: np.array(table[name]) for name in table.names}
+    for name, values in columns.items():
+        if values is None:
+            del ready[name]
+        else:
+            ready[name][: len(values)] = values
+    return Catalog(ready)
+
+
+@pytest.fixture(scope="module", params=["none", "noise"])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model trained on complete rows, errors as noise or not at all."""
+    from gpzed.adapters.cli import main
+
+    folder = tmp_path_factory.mktemp("gaps")
+    write(galaxies(400), folder / "train.parquet")
+    arguments = ("train", folder / "train.parquet", "-o", folder / "m.gpzed", "--errors", request.param, *QUICK)
+    assert main([str(argument) for argument in arguments]) == 0
+    return folder / "m.gpzed"
+
+
+def predicted(call: Call, model: Path, table: Catalog, folder: Path) -> tuple[dict[str, np.ndarray], str]:
+    """Columns of the predictions, and what was said."""
+    path, out = write(table, folder / "in.parquet"), folder / "out.parquet"
+    code, _, err = call("predict", model, path, "-o", out)
+    assert code == 0, err
+    result = read_catalog(out)
+    columns = {name: np.asarray(result[name]) for name in result.names if name.startswith("z_")}
+    total = columns["z_var_model"] + columns["z_var_noise"] + columns["z_var_input"]
+    np.testing.assert_allclose(total, columns["z_std"] ** 2, rtol=1e-12)
+    assert all(np.isfinite(columns[name]).all() for name in ("z_phot", "z_std"))
+    return columns, err
+
+
+def test_an_object_without_any_band_gets_the_prior_and_a_flag(call: Call, model: Path, tmp_path: Path) -> None:
+    nothing = {f"mag_{band}": [np.nan] for band in "ugr"}
+    p, err = predicted(call, model, changed(**nothing), tmp_path)
+    z = np.asarray(galaxies(400)["z_spec"])
+    assert p["z_flags"][0] & Flag.NO_MEASUREMENT
+    assert p["z_phot"][0] == pytest.approx(z.mean(), abs=0.01)
+    assert p["z_std"][0] == pytest.approx(z.std(), rel=0.05)
+    assert p["z_coverage"][0] == 0.0
+    assert "flagged NO_MEASUREMENT (32): 1" in err
+
+
+def test_a_pattern_that_no_training_row_had_is_marginalised(call: Call, model: Path, tmp_path: Path) -> None:
+    whole, _ = predicted(call, model, changed(), tmp_path)
+    p, _ = predicted(call, model, changed(mag_u=[np.nan] * 50, mag_g=[21.0] * 25 + [np.nan] * 25), tmp_path)
+    assert np.all(p["z_flags"][:50] & Flag.MISSING_BAND)
+    assert np.all(p["z_var_input"][:50] > whole["z_var_input"][:50])
+    assert np.median(p["z_std"][25:50]) > np.median(whole["z_std"][25:50])
+    np.testing.assert_allclose(p["z_phot"][50:], whole["z_phot"][50:], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("columns", "flag"),
+    [
+        ({"mag_u": [np.inf]}, Flag.FAILED_BAND),
+        ({"mag_u": [-np.inf]}, Flag.FAILED_BAND),
+        ({"mag_err_u": [-0.1]}, Flag.FAILED_BAND),
+        ({"mag_err_u": [0.0]}, Flag.FAILED_BAND),
+        ({"mag_err_u": [np.nan]}, Flag.FAILED_BAND),
+        ({"mag_err_u": [np.inf]}, Flag.FAILED_BAND),
+        ({"mag_u": [99.0]}, Flag.NOT_DETECTED),
+        ({"mag_u": [-99.0]}, Flag.MISSING_BAND),
+        ({"mag_u": [3.0]}, Flag.CLIPPED_INPUT),
+    ],
+)
+def test_values_that_are_no_measurements_are_flagged(
+    columns: dict[str, list[float]], flag: Flag, call: Call, model: Path, tmp_path: Path
+) -> None:
+    p, _ = predicted(call, model, changed(**columns), tmp_path)
+    assert p["z_flags"][0] & flag
+    assert not p["z_flags"][0] & Flag.NO_MEASUREMENT
+    if flag in (Flag.FAILED_BAND, Flag.MISSING_BAND):
+        assert p["z_var_input"][0] > 0.0
+
+
+def test_every_error_negative_leaves_nothing_measured(call: Call, model: Path, tmp_path: Path) -> None:
+    wrong = {f"mag_err_{band}": [-1.0] * 100 for band in "ugr"}
+    p, err = predicted(call, model, changed(**wrong), tmp_path)
+    assert np.all(p["z_flags"] & Flag.NO_MEASUREMENT)
+    assert "error negative: 300" in err
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"mag_u": None, "mag_err_u": None}, "'mag_u'"),
+        ({"mag_err_u": None}, "'mag_err_u'"),
+        ({f"mag_err_{band}": None for band in "ugr"}, "'mag_err_u'"),
+    ],
+)
+def test_columns_that_the_model_needs_are_named(
+    columns: dict[str, None], message: str, call: Call, model: Path, tmp_path: Path
+) -> None:
+    path = write(changed(**columns), tmp_path / "in.parquet")
+    code, _, err = call("predict", model, path, "-o", tmp_path / "out.parquet")
+    assert code == 1
+    assert message in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "out.parquet").exists()
+
+
+def test_an_unknown_band_is_refused(call: Call, model: Path, tmp_path: Path) -> None:
+    path = write(changed(), tmp_path / "in.parquet")
+    code, _, err = call("predict", model, path, "-o", tmp_path / "out.parquet", "--bands", "u,g,y")
+    assert code == 1
+    assert "the model was trained on ['u', 'g', 'r']" in err
+    code, _, err = call("train", path, "-o", tmp_path / "x.gpzed", "--bands", "u,g,y", *QUICK)
+    assert code == 1
+    assert "bands u, g, y (gpzed has only u, g, r)" in err
+
+
+def test_training_rows_without_any_band_are_left_out(call: Call, tmp_path: Path) -> None:
+    nothing = {f"mag_{band}": [np.nan] * 7 for band in "ugr"}
+    path = write(changed(300, **nothing), tmp_path / "in.parquet")
+    code, text, err = call("train", path, "-o", tmp_path / "x.gpzed", "--json", *QUICK)
+    assert code == 0, err
+    assert json.loads(text)["rows"]["train"] == 293
+
+
+def test_a_band_that_was_never_measured_is_named(call: Call, tmp_path: Path) -> None:
+    path = write(changed(100, mag_g=[np.nan] * 100), tmp_path / "in.parquet")
+    code, _, err = call("train", path, "-o", tmp_path / "x.gpzed", *QUICK)
+    assert code == 1
+    assert "band 'g' has no measurement in any training row; leave it out: --bands u,r" in err
+
+
+def test_errors_as_noise_need_errors(call: Call, tmp_path: Path) -> None:
+    path = write(changed(**{f"mag_err_{band}": None for band in "ugr"}), tmp_path / "in.parquet")
+    columns = ("--bands", "u,g,r", "--mag", "mag_{band}")
+    code, _, err = call("train", path, "-o", tmp_path / "x.gpzed", "--errors", "noise", *columns, *QUICK)
+    assert code == 2
+    assert 'the catalogue has no errors; set it to "none"' in err
+
+
+def test_a_band_without_an_error_column_is_left_out_loudly(call: Call, tmp_path: Path) -> None:
+    path = write(changed(mag_err_g=None), tmp_path / "in.parquet")
+    code, text, err = call("train", path, "--dry-run", "--json")
+    assert code == 0
+    assert json.loads(text)["features"] == ["asinh_u", "asinh_r"]
+    assert "1 band(s) are left out: 'mag_g' has no error column beside it ('mag_err_g')" in err
+    code, _, err = call("train", path, "--dry-run", "--bands", "u,g,r")
+    assert code == 1
+    assert "bands u, g, r (gpzed has only u, r)" in err
