@@ -7,11 +7,12 @@
 
 PYTHON ?= python3
 VENV := .venv
+SOURCES := $(wildcard src/gpzed/core/_*.c src/gpzed/core/_*.h)
 BIN := $(VENV)/bin
 
 .PHONY: demo test lint unit slow test-scale bench rivals test-rail league clean
 
-$(VENV)/.stamp: pyproject.toml hatch_build.py src/gpzed/core/_kernels.c src/gpzed/core/_blocks.h
+$(VENV)/.stamp: pyproject.toml hatch_build.py $(SOURCES)
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "gpzed needs Python 3.11 or later; set PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
@@ -36,7 +37,7 @@ slow: $(VENV)/.stamp
 	$(BIN)/python -m pytest --run-slow --run-real -m "slow or real" $(PYTEST_ARGS)
 
 # LSDB brings a gigabyte of packages: an environment of its own
-.venv-scale/.stamp: pyproject.toml hatch_build.py src/gpzed/core/_kernels.c
+.venv-scale/.stamp: pyproject.toml hatch_build.py $(SOURCES)
 	$(PYTHON) -m venv .venv-scale
 	.venv-scale/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	.venv-scale/bin/python -m pip install --quiet --editable ".[all,lsdb]" --group dev
@@ -52,7 +53,7 @@ rivals: $(VENV)/.stamp
 	benchmarks/rivals/setup.sh
 	$(BIN)/python benchmarks/versus.py
 
-.venv-rail/.stamp: pyproject.toml hatch_build.py src/gpzed/core/_kernels.c src/gpzed/core/_blocks.h plugins/rail/pyproject.toml
+.venv-rail/.stamp: pyproject.toml hatch_build.py $(SOURCES) plugins/rail/pyproject.toml
 	$(PYTHON) -m venv .venv-rail
 	.venv-rail/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	.venv-rail/bin/python -m pip install --quiet --editable ".[hdf5,parquet,cli]" --editable plugins/rail --group plugins/rail/pyproject.toml:test

@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.stats import norm
 
+from gpzed.core import fastmath
 from gpzed.core.engine import Block, Rows, Scratch, Team, ThreadEngine
 from gpzed.core.evidence import responses
 from gpzed.core.initialize import initialize
@@ -16,6 +17,7 @@ from gpzed.core.mixture import (
     Outputs,
     fit_head_posteriors,
     head_outputs,
+    held_out_likelihood,
     likelihood,
     log_density,
     log_posterior,
@@ -61,6 +63,31 @@ def test_gradient_agrees_with_differences(structure: str, K: int, mean_function:
     theta = heads.pack()
     differences = approx_fprime(theta, lambda t: value_and_gradient(t)[0], 1e-7)
     np.testing.assert_allclose(value_and_gradient(theta)[1], differences, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("lanes", [0, 4, 2])
+@pytest.mark.parametrize(
+    ("n", "K", "structure", "has_v"), [(1, 1, "VC", False), (256, 5, "VC", True), (700, 3, "GL", False)]
+)
+def test_compiled_likelihood_is_that_of_numpy(
+    monkeypatch: pytest.MonkeyPatch, lanes: int, n: int, K: int, structure: str, has_v: bool
+) -> None:
+    if not fastmath.HAS_KERNELS:
+        pytest.skip("the compiled kernel was not built")
+    monkeypatch.setattr(fastmath, "_lanes", lanes)
+    rng = np.random.default_rng(n)
+    layout = Layout.of(13, D, structure, mean_function="linear")
+    Gamma = rng.standard_normal(layout.structure.gamma_shape(13, D))
+    heads = Heads(rng.standard_normal((13, D)), Gamma, 5.0 * rng.standard_normal((layout.n_weights, 3 * K)))
+    X, y, omega = two_valued(n)
+    block = Block(np.ascontiguousarray(X.T), y, omega, v=rng.random(n) if has_v else None)
+    state = heads.state(layout)
+    compiled = likelihood(block, Scratch(), state, heads.Theta)
+    (held_out,) = held_out_likelihood(block, Scratch(), state, heads.Theta)
+    monkeypatch.setattr(fastmath, "_library", None)
+    expected = likelihood(block, Scratch(), state, heads.Theta)
+    for result, value in zip((*compiled, held_out), (*expected, expected[2]), strict=True):
+        np.testing.assert_allclose(result, value, rtol=1e-11, atol=1e-12 * np.abs(value).max())
 
 
 def test_log_density_is_that_of_the_mixture() -> None:

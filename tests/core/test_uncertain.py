@@ -7,12 +7,16 @@ import itertools
 import numpy as np
 import pytest
 
+from gpzed.core import fastmath
 from gpzed.core import uncertain as module
+from gpzed.core.basis import quadratic_map
 from gpzed.core.engine import Block, Rows, Scratch, StreamEngine, Team, ThreadEngine, cut
 from gpzed.core.evidence import evaluate, fit_posterior, make_state, responses
+from gpzed.core.fastshapes import spread_block
 from gpzed.core.predictive import predict, variance_forms
 from gpzed.core.refresh import refresh
 from gpzed.core.uncertain import Blur, Forms, Kind, Spread, input_variance
+from gpzed.errors import NumericalError
 from helpers import CODES, central_difference, make_problem
 
 GRID = list(itertools.product(("zero", "constant", "linear"), ((False, False), (True, False), (True, True))))
@@ -70,7 +74,7 @@ def test_expected_basis_functions_and_products_equal_monte_carlo(code):
         error = Phi.std(axis=0) / np.sqrt(len(Phi) / 2)
         np.testing.assert_array_less(np.abs(expected[:, 0] - Phi.mean(axis=0)), 5.0 * error + 1e-12)
         W = rng.standard_normal((2, 4))
-        variance = input_variance(x[:, None], expected, kind, p.P, Lambda, W)[:, 0]
+        variance = input_variance(x[:, None], kind, p.P, Lambda, W)[:, 0]
         np.testing.assert_allclose(variance, (Phi @ W.T).var(axis=0), rtol=0.05)
 
 
@@ -82,11 +86,9 @@ def test_a_linear_mean_function_spreads_too():
         x = kind.origin + kind.directions @ rng.standard_normal(kind.directions.shape[1])
         draws = x + rng.standard_normal((40_000, kind.V.shape[1])) @ kind.V.T
         F = np.hstack([basis(draws, p.P, problem.Gammas), np.ones((len(draws), 1)), draws])
-        state = make_state(p, layout, kinds=(kind,))
-        _, expected, _ = responses(Block(x[:, None], np.empty(0), np.empty(0), kind=1), Scratch(), state)
         W = rng.standard_normal((2, 8))
         Lambda = layout.structure.expand(p.Gamma, layout.d)
-        variance = input_variance(x[:, None], expected, kind, p.P, Lambda, W)[:, 0]
+        variance = input_variance(x[:, None], kind, p.P, Lambda, W)[:, 0]
         np.testing.assert_allclose(variance, (F @ W.T).var(axis=0), rtol=0.05)
 
 
@@ -178,15 +180,95 @@ def test_pairs_that_are_left_out_do_not_matter(monkeypatch):
     _, kind_of = make_rows(problem, [kind])
     X, _ = make_rows(problem, [kind])
     rows = np.ascontiguousarray(X[kind_of == 1].T)
-    state = make_state(parameters, layout, kinds=(kind,))
-    _, Phi, _ = responses(Block(rows, np.empty(0), np.empty(0), kind=1), Scratch(), state)
     some = Forms(parameters.P, Lambda, W[:, :, None] * W[:, None, :])
-    short = Spread(some, kind)(rows, Phi)
+    short = Spread(some, kind)(rows)
     assert len(some.pairs[0]) < 0.8 * 30 * 31 / 2
     monkeypatch.setattr(module, "NEGLIGIBLE", -1.0)
     everything = Forms(parameters.P, Lambda, W[:, :, None] * W[:, None, :])
     assert len(everything.pairs[0]) == 30 * 31 / 2
-    np.testing.assert_allclose(short, Spread(everything, kind)(rows, Phi), atol=1e-10)
+    np.testing.assert_allclose(short, Spread(everything, kind)(rows), atol=1e-10)
+
+
+def make_spread(r, s, code="VC", mean_function="linear", m=23, d=5, seed=0):
+    """Forms of many signs on basis functions in five dimensions, r of which are uncertain."""
+    problem = make_problem(code, seed, d=d, m=m, mean_function=mean_function)
+    rng = np.random.default_rng(seed)
+    layout, p = problem.layout, problem.parameters
+    Q = rng.standard_normal((s, layout.n_weights, layout.n_weights))
+    forms = Forms(p.P, layout.structure.expand(p.Gamma, d), Q @ np.swapaxes(Q, 1, 2))
+    basis = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    kind = Kind(basis[:, :r] @ rng.standard_normal((r, r)), 0.1 * rng.standard_normal(d), basis[:, r:])
+    return Spread(forms, kind)
+
+
+def rows_of(kind, n, scale=1.0):
+    t = scale * np.random.default_rng(n).standard_normal((kind.directions.shape[1], n))
+    return kind.origin[:, None] + kind.directions @ t
+
+
+@pytest.fixture(params=[0, 4, 2], ids=["widest", "avx2", "narrow"])
+def lanes(request, monkeypatch):
+    if not fastmath.HAS_KERNELS:
+        pytest.skip("the compiled kernel was not built")
+    monkeypatch.setattr(fastmath, "_lanes", request.param)
+
+
+@pytest.mark.parametrize(("r", "s"), [(1, 1), (2, 2), (3, 5), (4, 2), (5, 9)])
+@pytest.mark.parametrize(("code", "mean_function"), [("VC", "linear"), ("GL", "constant"), ("VD", "zero")])
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_both_ways_to_sum_over_pairs_agree(lanes, monkeypatch, r, s, code, mean_function, scale):
+    spread = make_spread(r, s, code, mean_function)
+    Xt = rows_of(spread.kind, 67, scale)
+    compiled = spread_block(Xt, spread._blur.Ct, spread._pairs, Scratch())
+    in_numpy = spread._by_coefficients(Xt)
+    np.testing.assert_allclose(compiled, in_numpy, rtol=0, atol=1e-12 * np.abs(spread.forms.matrices).sum() / s)
+    monkeypatch.setattr(fastmath, "_library", None)
+    assert not spread.is_by_rank
+    np.testing.assert_allclose(spread._by_coefficients(Xt), in_numpy, rtol=1e-9, atol=1e-9)
+
+
+def test_exponents_are_added_before_the_exponential(lanes):
+    """Where an input is hardly known, both functions of a pair vanish at the expected one; their product does not."""
+    spread = make_spread(2, 2, mean_function="constant")
+    V = 100.0 * np.linalg.qr(spread.kind.V)[0]
+    spread = Spread(spread.forms, Kind(V, spread.kind.origin + V[:, 0], spread.kind.directions))
+    Xt = rows_of(spread.kind, 20)
+    Zt = quadratic_map(Xt, True, np.empty((21, 20)))
+    assert np.median(spread.forms.plain @ Zt) < -1000.0
+    compiled = spread_block(Xt, spread._blur.Ct, spread._pairs, Scratch())
+    assert np.all(compiled > 1e-6)
+    np.testing.assert_allclose(compiled, spread._by_coefficients(Xt), rtol=1e-8)
+
+
+@pytest.mark.parametrize("r", [0, 1, 3, 5])
+@pytest.mark.parametrize("code", CODES)
+def test_compiled_blurs_are_those_of_numpy(monkeypatch, code, r):
+    if not fastmath.HAS_KERNELS:
+        pytest.skip("the compiled kernel was not built")
+    spread = make_spread(r, 1, code)
+    grad_C = np.random.default_rng(1).standard_normal((21, 23))
+    results = []
+    for library in (fastmath._library, None):
+        monkeypatch.setattr(fastmath, "_library", library)
+        blur = Blur(spread.forms.P, spread.forms.Lambda, spread.kind.V)
+        results.append((blur.Ct, *blur.pull_back(grad_C)))
+    for compiled, in_numpy in zip(*results, strict=True):
+        np.testing.assert_allclose(compiled, in_numpy, rtol=1e-10, atol=1e-12 * np.abs(in_numpy).max())
+
+
+@pytest.mark.parametrize("by_rank", [True, False])
+def test_shapes_that_are_not_finite_are_told(monkeypatch, by_rank):
+    if not by_rank:
+        monkeypatch.setattr(fastmath, "_library", None)
+    elif not fastmath.HAS_KERNELS:
+        pytest.skip("the compiled kernel was not built")
+    good = make_spread(2, 1)
+    Lambda = good.forms.Lambda.copy()
+    Lambda[3] = np.nan
+    forms = Forms(good.forms.P, Lambda, good.forms.matrices)
+    forms.__dict__["pairs"] = good.forms.pairs
+    with pytest.raises(NumericalError, match="not finite"):
+        Spread(forms, good.kind)(rows_of(good.kind, 5))
 
 
 def test_engines_agree_and_streams_remember_the_added_variance():

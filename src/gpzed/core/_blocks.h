@@ -384,6 +384,9 @@ TARGET static int NAME(exponential)(const struct call *c)
     return 0;
 }
 
+#include "_pairs.h"
+#include "_heads.h"
+
 #undef PANEL
 #undef EACH_LANE
 #undef vec

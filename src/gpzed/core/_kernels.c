@@ -39,10 +39,25 @@ INLINE double exp_one(double x)
     return p * scale;
 }
 
+#define MAX_RANK 16
+
+/* Pairs of basis functions and quadratic forms of their weights, see `_pairs.h`. */
+struct pairs {
+    size_t count, r, s;     /* pairs, columns of V, forms */
+    const int64_t *j, *k;   /* the two basis functions of each pair */
+    const double *plain;    /* (m, q): ln phi on the quadratic map */
+    const double *slopes;   /* (m r, 1 + d): V' grad ln phi, linear in x */
+    const double *factors;  /* (count, 1 + r (r + 1) / 2): -1/2 ln |R|, and rows of L^-1 / 2^1/2 */
+    const double *weights;  /* (s, count) */
+    const double *matrices; /* (s, m, m), lower triangular, for the products of expected basis functions */
+    const double *linear;   /* (s, m, 1 + d), what a linear mean function adds for each of them, or NULL */
+};
+
 /* One call on a block of n rows; `fastmath.py` has the same fields. What a function does not use may be NULL. */
 struct call {
     size_t lanes;                              /* widest vectors to use, in numbers; 0 for the widest there are */
     size_t n, d, q, m, k, is_full, is_inverse; /* rows, features, rows of Z, basis functions, columns of the mean */
+    size_t K;                                  /* heads */
     ptrdiff_t stride_feature, stride_row;      /* of Xt, in numbers */
     double b;
     const double *Xt, *y, *omega, *c; /* inputs (d, n), targets, weights, weights of ln beta in the likelihood */
@@ -52,12 +67,17 @@ struct call {
     double *kept;                     /* Psi and B^1/2 between the two passes, or NULL */
     double *work;                     /* gpzed_work_size() numbers */
     double *sum_a, *sum_b, *sums;     /* results; sums are added to what is there */
+    const struct pairs *pairs;        /* for rows with uncertain inputs, or NULL */
 };
 
 #define TILE 4
 #define DEPTH 256
 #define STRIP_BYTES 400000
+#define PAIRS 64
 #define MAX_LOG_BETA 100.0
+#define MIN_HEAD_LOG_BETA (-8.0) /* LOG_BETA_RANGE of `mixture.py` */
+#define MAX_HEAD_LOG_BETA 25.0
+#define LOG_2PI 1.8378770664093453
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -137,6 +157,60 @@ static void pack(const double *A, size_t m, size_t depth, size_t row, size_t col
                 *out++ = j + r < m ? A[(j + r) * row + k * column] : 0.0;
 }
 
+#include "_shapes.h"
+
+/* Memory of a call over pairs. */
+struct pair_work {
+    double *C, *plain, *slopes, *weights, *matrices, *linear; /* packed */
+    double *Z, *a, *g, *Phi, *E, *total;                      /* panels */
+    double *end;
+};
+
+static struct pair_work divide_pairs(const struct call *c, size_t panel)
+{
+    const struct pairs *p = c->pairs;
+    size_t m = c->m, tiles = (m + TILE - 1) / TILE * TILE;
+    double *next = c->work;
+    struct pair_work w;
+    w.C = take(&next, tiles * c->q);
+    w.plain = take(&next, tiles * c->q);
+    w.slopes = take(&next, (m * p->r + TILE) * (c->d + 1));
+    w.weights = take(&next, (p->s + TILE) * p->count);
+    w.matrices = take(&next, p->s * tiles * m);
+    w.linear = take(&next, p->linear ? p->s * tiles * (c->d + 1) : 0);
+    w.Z = take(&next, c->q * panel);
+    w.a = take(&next, m * panel);
+    w.g = take(&next, m * p->r * panel);
+    w.Phi = take(&next, m * panel);
+    w.E = take(&next, PAIRS * panel);
+    w.total = take(&next, p->s * panel);
+    w.end = next;
+    return w;
+}
+
+/* Memory of a call over heads. */
+struct head_work {
+    double *C, *Theta_t, *Theta;     /* packed */
+    struct strip Z, Phi, G, H;       /* of q, m + k, m and 3 K features */
+    double *end;
+};
+
+static struct head_work divide_heads(const struct call *c, size_t panel)
+{
+    size_t M = c->m + c->k, tiles = (c->m + TILE - 1) / TILE * TILE, panels = strip_panels(c, panel);
+    double *next = c->work;
+    struct head_work w;
+    w.C = take(&next, tiles * c->q);
+    w.Theta_t = take(&next, (3 * c->K + TILE) * M);
+    w.Theta = take(&next, tiles * 3 * c->K);
+    w.Z = take_strip(&next, c->q, c->q, panel, panels);
+    w.Phi = take_strip(&next, M, M, panel, panels);
+    w.G = take_strip(&next, c->m, c->m, panel, panels);
+    w.H = take_strip(&next, 3 * c->K, 4 * c->K, panel, panels);
+    w.end = next;
+    return w;
+}
+
 #if defined(__x86_64__) && defined(__GNUC__)
 #define TARGET_512 __attribute__((target("avx512f,avx512dq,avx512vl,fma,prefer-vector-width=512")))
 #define TARGET_256 __attribute__((target("avx2,fma")))
@@ -183,6 +257,8 @@ DISPATCH(predict)
 DISPATCH(responses)
 DISPATCH(gradient)
 DISPATCH(exponential)
+DISPATCH(spread)
+DISPATCH(heads)
 
 /* Numbers that `work` must hold for a call. */
 size_t gpzed_work_size(const struct call *c)
@@ -197,4 +273,44 @@ size_t gpzed_kept_size(const struct call *c)
 {
     size_t panel = BEST_PANEL;
     return (c->n + panel - 1) / panel * panel_stride(c->m + c->k + 1, panel) + TILE * panel + 8;
+}
+
+/* Numbers that `work` must hold for a call of `spread`. */
+size_t gpzed_spread_work_size(const struct call *c)
+{
+    struct call aligned = *c;
+    aligned.work = NULL;
+    return (uintptr_t)divide_pairs(&aligned, BEST_PANEL).end / sizeof(double) + 8;
+}
+
+/* Numbers that `work` must hold for a call of `heads`. */
+size_t gpzed_heads_work_size(const struct call *c)
+{
+    struct call aligned = *c;
+    aligned.work = NULL;
+    return (uintptr_t)divide_heads(&aligned, BEST_PANEL).end / sizeof(double) + 8;
+}
+
+/* sum_a = the factors of all pairs, see struct pairs, from the matrices V' Lambda V (m, r, r) in A. Returns 1 if one is not finite. */
+int gpzed_pair_factors(const struct call *c)
+{
+    const struct pairs *p = c->pairs;
+    size_t r = p->r;
+    double L[MAX_RANK * MAX_RANK], *out = c->sum_a;
+    for (size_t pair = 0; pair < p->count; pair++) {
+        const double *one = c->A + p->j[pair] * r * r, *two = c->A + p->k[pair] * r * r;
+        for (size_t i = 0; i < r * r; i++)
+            L[i] = one[i] + two[i];
+        for (size_t i = 0; i < r; i++)
+            L[i * r + i] += 1.0;
+        double log_det = factorise(L, r);
+        if (isnan(log_det))
+            return 1;
+        invert_lower(L, r);
+        *out++ = -0.5 * log_det;
+        for (size_t i = 0; i < r; i++)
+            for (size_t l = 0; l <= i; l++)
+                *out++ = 0.7071067811865476 * L[i * r + l];
+    }
+    return 0;
 }

@@ -21,20 +21,53 @@ from gpzed._types import FloatArray
 if TYPE_CHECKING:
     from gpzed.core.engine import Scratch
 
-_SIZES = ("lanes", "n", "d", "q", "m", "k", "is_full", "is_inverse", "stride_feature", "stride_row")
+_SIZES = ("lanes", "n", "d", "q", "m", "k", "is_full", "is_inverse", "K", "stride_feature", "stride_row")
 _ARRAYS = ("Xt", "y", "omega", "c", "v", "Ct", "u", "w", "A", "kept", "work", "sum_a", "sum_b", "sums")
-_FUNCTIONS = ("forward", "backward", "predict", "responses", "gradient", "exponential")
+_FUNCTIONS = (
+    "forward",
+    "backward",
+    "predict",
+    "responses",
+    "gradient",
+    "exponential",
+    "spread",
+    "heads",
+    "pair_factors",
+)
 MAX_FUSED = 256
 _lanes = 0  # widest vectors to use, in numbers; 0 for the widest that the processor has
 
 
-class _Call(ctypes.Structure):
+_SHAPE_ARRAYS = ("P", "Lambda", "V", "grad_C", "Ct", "grad_P", "grad_Lambda", "work")
+_SHAPE_FUNCTIONS = ("blur", "blur_gradient", "shape_prior")
+_PAIR_SIZES = ("count", "r", "s")
+PAIR_ARRAYS = ("j", "k", "plain", "slopes", "factors", "weights", "matrices", "linear")
+
+
+class PairsStruct(ctypes.Structure):
+    """Pairs of basis functions: `struct pairs` of `_kernels.c`."""
+
+    _fields_ = [(name, ctypes.c_ssize_t) for name in _PAIR_SIZES] + [(name, ctypes.c_void_p) for name in PAIR_ARRAYS]
+
+
+class ShapesStruct(ctypes.Structure):
+    """Shapes of basis functions: `struct shapes` of `_shapes.h`."""
+
+    _fields_ = (
+        [(name, ctypes.c_ssize_t) for name in ("m", "d", "r", "is_shared")]
+        + [("kappa", ctypes.c_double)]
+        + [(name, ctypes.c_void_p) for name in _SHAPE_ARRAYS]
+    )
+
+
+class CallStruct(ctypes.Structure):
     """Arguments of all compiled functions: `struct call` of `_kernels.c`."""
 
     _fields_ = (
         [(name, ctypes.c_ssize_t) for name in _SIZES]
         + [("b", ctypes.c_double)]
         + [(name, ctypes.c_void_p) for name in _ARRAYS]
+        + [("pairs", ctypes.POINTER(PairsStruct))]
     )
 
 
@@ -43,10 +76,17 @@ def _load() -> ctypes.CDLL | None:
         library = ctypes.CDLL(str(Path(__file__).with_name("_kernels.so")))
         for name in _FUNCTIONS:
             function = getattr(library, f"gpzed_{name}")
-            function.argtypes, function.restype = [ctypes.POINTER(_Call)], ctypes.c_int
-        for name in ("work_size", "kept_size"):
+            function.argtypes, function.restype = [ctypes.POINTER(CallStruct)], ctypes.c_int
+        for name in ("work_size", "kept_size", "spread_work_size", "heads_work_size"):
             function = getattr(library, f"gpzed_{name}")
-            function.argtypes, function.restype = [ctypes.POINTER(_Call)], ctypes.c_size_t
+            function.argtypes, function.restype = [ctypes.POINTER(CallStruct)], ctypes.c_size_t
+        for name in _SHAPE_FUNCTIONS:
+            function = getattr(library, f"gpzed_{name}")
+            function.argtypes, function.restype = [ctypes.POINTER(ShapesStruct)], ctypes.c_int
+        library.gpzed_shapes_work_size.argtypes = [ctypes.POINTER(ShapesStruct)]
+        library.gpzed_shapes_work_size.restype = ctypes.c_size_t
+        library.gpzed_adam.argtypes = [ctypes.c_size_t, *[ctypes.c_double] * 6, *[ctypes.c_void_p] * 4]
+        library.gpzed_adam.restype = None
     except (OSError, AttributeError):  # not compiled, or compiled for another machine or version
         return None
     return library
@@ -54,6 +94,17 @@ def _load() -> ctypes.CDLL | None:
 
 _library = _load()
 HAS_KERNELS = _library is not None
+
+
+def library() -> ctypes.CDLL:
+    """Return the compiled functions."""
+    assert _library is not None
+    return _library
+
+
+def new_call(**fields: Any) -> CallStruct:
+    """Make the arguments of a compiled function, with vectors as wide as is allowed."""
+    return CallStruct(lanes=_lanes, **fields)
 
 
 def is_compiled() -> bool:
@@ -99,10 +150,12 @@ def _run(function: str, Xt: FloatArray, basis: Basis, scratch: Scratch, **argume
     arrays = {name: np.ascontiguousarray(value, dtype=np.float64) for name, value in arrays.items()}
     Xt = np.asarray(Xt, dtype=np.float64)
     (d, n), (m, q) = Xt.shape, basis.Ct.shape
-    call = _Call(lanes=_lanes, n=n, d=d, q=q, m=m, k=basis.k, is_full=basis.is_full, b=basis.b)
+    call = CallStruct(lanes=_lanes, n=n, d=d, q=q, m=m, k=basis.k, is_full=basis.is_full, b=basis.b)
     call.is_inverse = bool(arguments.get("is_inverse", False))
     call.stride_feature, call.stride_row = (stride // 8 for stride in Xt.strides)
-    work = scratch.array("work", (_library.gpzed_work_size(ctypes.byref(call)),))
+    call.K = int(arguments.get("K", 0))
+    size = _library.gpzed_heads_work_size if function == "heads" else _library.gpzed_work_size
+    work = scratch.array("work", (size(ctypes.byref(call)),))
     for name, value in (arrays | {"Xt": Xt, "work": work}).items():
         setattr(call, name, value.ctypes.data)
     return int(getattr(_library, f"gpzed_{function}")(ctypes.byref(call)))
@@ -111,7 +164,7 @@ def _run(function: str, Xt: FloatArray, basis: Basis, scratch: Scratch, **argume
 def kept_size(M: int, n: int) -> int:
     """Numbers that the first pass over n rows with M weights leaves to the second."""
     assert _library is not None
-    return int(_library.gpzed_kept_size(ctypes.byref(_Call(lanes=_lanes, n=n, m=M))))
+    return int(_library.gpzed_kept_size(ctypes.byref(CallStruct(lanes=_lanes, n=n, m=M))))
 
 
 def forward_block(
@@ -216,12 +269,51 @@ def gradient_block(Xt: FloatArray, G: FloatArray, basis: Basis, scratch: Scratch
     return out
 
 
+def heads_block(
+    Xt: FloatArray,
+    y: FloatArray,
+    omega: FloatArray,
+    basis: Basis,
+    Theta: FloatArray,
+    scratch: Scratch,
+    *,
+    v: FloatArray | None = None,
+    has_gradient: bool = True,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Log-likelihood of a mixture of heads, see `gpzed.core.mixture`.
+
+    Parameters
+    ----------
+    Xt : ndarray of shape (d, n)
+    y, omega : ndarray of shape (n,)
+        Targets and weights.
+    basis : Basis
+        Its u and b have no meaning here.
+    Theta : ndarray of shape (m + k, 3 K)
+    scratch : Scratch
+    v : ndarray of shape (n,) or None
+        Variance that is added to that of the noise.
+    has_gradient : bool
+        Whether the first two results are wanted; they are 0 otherwise.
+
+    Returns
+    -------
+    tuple of ndarray
+        ``Z' G`` (q, m), ``Phi' H`` (m + k, 3 K) and the log-likelihood.
+    """
+    Z_G, Phi_H, sums = np.zeros(basis.Ct.shape[::-1]), np.zeros(Theta.shape), np.zeros(1)
+    results = {"sum_a": Z_G, "sum_b": Phi_H} if has_gradient else {}
+    K = Theta.shape[1] // 3
+    _run("heads", Xt, basis, scratch, y=y, omega=omega, v=v, A=Theta, K=K, sums=sums, **results)
+    return Z_G, Phi_H, sums.reshape(())
+
+
 def exp_in_place(x: FloatArray) -> None:
     """Replace every element of an array by its exponential; below -708 the result may be 0."""
     if _library is None or not x.flags.c_contiguous or x.dtype != np.float64:
         np.exp(x, out=x)
     else:
-        _library.gpzed_exponential(ctypes.byref(_Call(lanes=_lanes, n=x.size, sum_a=x.ctypes.data)))
+        _library.gpzed_exponential(ctypes.byref(CallStruct(lanes=_lanes, n=x.size, sum_a=x.ctypes.data)))
 
 
 def fill_quadratic(Xt: FloatArray, is_full: bool, out: FloatArray) -> None:

@@ -128,6 +128,14 @@ def cholesky_stack(R: FloatArray) -> FloatArray:
         If they hold values that are not finite: a diverged step of the optimiser.
     """
     try:
-        return np.asarray(np.linalg.cholesky(R), dtype=np.float64)
+        L = np.asarray(np.linalg.cholesky(R), dtype=np.float64)
     except np.linalg.LinAlgError:
-        raise NumericalError("shapes of basis functions are not finite under uncertain inputs.") from None
+        raise not_finite() from None
+    if not np.all(np.isfinite(L)):
+        raise not_finite()
+    return L
+
+
+def not_finite() -> NumericalError:
+    """Say that a matrix ``I + V' Lambda V`` is not finite."""
+    return NumericalError("shapes of basis functions are not finite under uncertain inputs.")

@@ -24,6 +24,7 @@ from gpzed._types import FloatArray, IntArray
 from gpzed.core.basis import pull_back
 from gpzed.core.engine import Block, Engine, Scratch, Sums, Team, block_rows, by_kind
 from gpzed.core.evidence import LOG_2PI, State, make_state, pulled_back, responses
+from gpzed.core.fastmath import heads_block
 from gpzed.core.linalg import Factor, cholesky
 from gpzed.core.parameters import Layout, Parameters
 from gpzed.core.prior import shape_prior
@@ -115,6 +116,10 @@ def log_density(
 
 def likelihood(block: Block, scratch: Scratch, state: State, Theta: FloatArray) -> Sums:
     """Kernel: ``Z' G``, ``Phi' H`` and the log-likelihood of a block; see `pulled_back` for uncertain inputs."""
+    if state.is_compiled:
+        basis = state.of(block.kind).basis
+        sums = heads_block(block.Xt, block.y, block.omega, basis, Theta, scratch, v=block.v)
+        return pulled_back(sums, block, state)
     m = len(state.u)
     Zt, Phi, _ = responses(block, scratch, state)
     outputs = head_outputs(Theta, Phi)
@@ -134,6 +139,10 @@ def likelihood(block: Block, scratch: Scratch, state: State, Theta: FloatArray) 
 
 def held_out_likelihood(block: Block, scratch: Scratch, state: State, Theta: FloatArray) -> Sums:
     """Kernel: the log-likelihood of a block alone."""
+    if state.is_compiled:
+        basis = state.of(block.kind).basis
+        rows = (block.Xt, block.y, block.omega)
+        return heads_block(*rows, basis, Theta, scratch, v=block.v, has_gradient=False)[2:]
     outputs = head_outputs(Theta, responses(block, scratch, state)[1])
     return (np.asarray(log_density(outputs, block.y, block.v)[0] @ block.omega),)
 

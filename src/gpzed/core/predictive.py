@@ -30,19 +30,20 @@ def _predict_block(
     block: Block, scratch: Scratch, state: State, posterior: Posterior, spreads: Sequence[Spread] = ()
 ) -> Predictive:
     """Moments of a block; with `spreads` those that uncertain inputs add, else what a refresh left in the block."""
-    if state.is_compiled and not (spreads and block.kind):
+    if state.is_compiled:
         basis = state.of(block.kind).basis
         mean, nu, noise = predict_block(block.Xt, basis, scratch, posterior.w_mean, posterior.factor.whitener)
-        return Predictive(mean, nu, noise, np.zeros_like(nu) if block.v is None else block.v)
-    _, Phi, log_beta = responses(block, scratch, state)
-    V = triangular_product(posterior.factor.whitener, Phi, scratch.array("V", Phi.shape))
-    nu = np.einsum("ij,ij->j", V, V)  # Eq. 3.13
-    noise = np.exp(-np.clip(log_beta, -MAX_LOG_BETA, MAX_LOG_BETA))  # Eq. 5.10
+    else:
+        _, Phi, log_beta = responses(block, scratch, state)
+        mean = posterior.w_mean @ Phi  # Eq. 5.8
+        V = triangular_product(posterior.factor.whitener, Phi, scratch.array("V", Phi.shape))
+        nu = np.einsum("ij,ij->j", V, V)  # Eq. 3.13
+        noise = np.exp(-np.clip(log_beta, -MAX_LOG_BETA, MAX_LOG_BETA))  # Eq. 5.10
     added = np.zeros_like(nu) if block.v is None else block.v
     if spreads and block.kind != 0:
-        added, nu_added = spreads[block.kind - 1](block.Xt, Phi)
+        added, nu_added = spreads[block.kind - 1](block.Xt, scratch)
         nu = nu + nu_added
-    return Predictive(posterior.w_mean @ Phi, nu, noise, added)  # Eq. 5.8
+    return Predictive(mean, nu, noise, added)
 
 
 def variance_forms(parameters: Parameters, layout: Layout, posterior: Posterior) -> Forms:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpzed.core.engine import Block, Engine, Scratch, Sums
-from gpzed.core.evidence import State, fit_posterior, make_state, responses
+from gpzed.core.evidence import State, fit_posterior, make_state
 from gpzed.core.parameters import Layout, Parameters
 from gpzed.core.uncertain import Forms, Kind, Spread
 
@@ -22,8 +22,7 @@ def set_variance(block: Block, scratch: Scratch, state: State, spreads: tuple[Sp
     if not spreads:
         block.v = np.zeros(block.Xt.shape[1])
         return (np.zeros(()),)
-    _, Phi, _ = responses(block, scratch, state)
-    block.v = spreads[block.kind - 1](block.Xt, Phi)[0]
+    block.v = spreads[block.kind - 1](block.Xt, scratch)[0]
     return (np.asarray(block.v @ block.omega),)
 
 

@@ -1,0 +1,87 @@
+/* Likelihood of a mixture of K heads and its gradient, a block of rows in one call; included by `_blocks.h`.
+ *
+ * The 3 K outputs of a row, means, ln beta and gates, are Theta' Phi; H is the gradient for them. See `mixture.py`.
+ */
+
+/* Log density of the rows of a panel from their outputs O (3 K, panel), whose place H takes. */
+TARGET static double NAME(heads_panel)(const struct call *c, size_t start, double *restrict O)
+{
+    size_t K = c->K, rows = smaller(PANEL, c->n - start);
+    double *restrict mean = O, *restrict log_beta = O + K * PANEL, *restrict gate = O + 2 * K * PANEL, sum = 0.0;
+    ALIGNED double y[PANEL], omega[PANEL], v[PANEL], top[PANEL], gates[PANEL], best[PANEL], total[PANEL];
+    EACH_LANE y[i] = i < rows ? c->y[start + i] : 0.0;
+    EACH_LANE omega[i] = i < rows ? c->omega[start + i] : 0.0;
+    EACH_LANE v[i] = c->v && i < rows ? c->v[start + i] : 0.0;
+    EACH_LANE top[i] = gate[i];
+    for (size_t k = 1; k < K; k++)
+        EACH_LANE top[i] = gate[k * PANEL + i] > top[i] ? gate[k * PANEL + i] : top[i];
+    EACH_LANE gates[i] = total[i] = 0.0;
+    for (size_t k = 0; k < K; k++)
+        EACH_LANE gates[i] += exp_one(gate[k * PANEL + i] - top[i]);
+    EACH_LANE top[i] += log(gates[i]);
+    for (size_t k = 0; k < K; k++) { /* gate becomes ln pi, log_beta the precision, O + 3 K the terms of the mixture */
+        double *restrict b = log_beta + k * PANEL, *restrict g = gate + k * PANEL, *restrict t = O + (3 * K + k) * PANEL;
+        const double *restrict f = mean + k * PANEL;
+        EACH_LANE b[i] = b[i] < MIN_HEAD_LOG_BETA ? MIN_HEAD_LOG_BETA : b[i];
+        EACH_LANE b[i] = b[i] > MAX_HEAD_LOG_BETA ? MAX_HEAD_LOG_BETA : b[i];
+        EACH_LANE g[i] -= top[i];
+        EACH_LANE t[i] = b[i];
+        EACH_LANE b[i] = exp_one(b[i]);
+        if (c->v) {
+            EACH_LANE t[i] -= log1p(b[i] * v[i]);
+            EACH_LANE b[i] /= 1.0 + b[i] * v[i];
+        }
+        EACH_LANE t[i] = g[i] + 0.5 * (t[i] - b[i] * (y[i] - f[i]) * (y[i] - f[i]) - LOG_2PI);
+        EACH_LANE best[i] = k == 0 || t[i] > best[i] ? t[i] : best[i];
+    }
+    for (size_t k = 0; k < K; k++)
+        EACH_LANE total[i] += exp_one(O[(3 * K + k) * PANEL + i] - best[i]);
+    EACH_LANE total[i] = best[i] + log(total[i]);
+    for (size_t i = 0; i < rows; i++)
+        sum += total[i] * omega[i];
+    for (size_t k = 0; k < K; k++) {
+        double *restrict f = mean + k * PANEL, *restrict b = log_beta + k * PANEL, *restrict g = gate + k * PANEL;
+        const double *restrict t = O + (3 * K + k) * PANEL;
+        for (size_t i = 0; i < PANEL; i++) {
+            double share = exp_one(t[i] - total[i]), residual = y[i] - f[i], misfit = b[i] * residual * residual;
+            f[i] = omega[i] * share * b[i] * residual;
+            b[i] = 0.5 * omega[i] * share * (1.0 - misfit) * (1.0 - b[i] * v[i]); /* d ln precision / d ln beta */
+            g[i] = omega[i] * (share - exp_one(g[i]));
+        }
+    }
+    return sum;
+}
+
+/* sums[0] += the log-likelihood; sum_a += Z'G and sum_b += Phi'H, unless sum_a is NULL. Theta (m + k, 3 K) is in A. */
+TARGET static int NAME(heads)(const struct call *c)
+{
+    struct head_work w = divide_heads(c, PANEL);
+    size_t M = c->m + c->k, outputs = 3 * c->K;
+    ALIGNED double log_beta[PANEL];
+    pack(c->Ct, c->m, c->q, c->q, 1, w.C);
+    pack(c->A, outputs, M, 1, outputs, w.Theta_t);
+    pack(c->A, c->m, outputs, outputs, 1, w.Theta);
+    for (size_t start = 0; start < c->n; start += w.G.panels * PANEL) {
+        struct strip Z = w.Z, Phi = w.Phi, G = w.G, H = w.H;
+        Z.panels = Phi.panels = G.panels = H.panels = smaller(w.G.panels, (c->n - start + PANEL - 1) / PANEL);
+        for (size_t panel = 0; panel < G.panels; panel++) {
+            size_t first = start + panel * PANEL;
+            double *z = Z.data + panel * Z.stride, *p = Phi.data + panel * Phi.stride, *h = H.data + panel * H.stride;
+            double *restrict g = G.data + panel * G.stride;
+            NAME(map_panel)(c, first, z);
+            NAME(respond_panel)(c, w.C, z, p, log_beta);
+            NAME(product)(w.Theta_t, outputs, M, FULL, p, h);
+            c->sums[0] += NAME(heads_panel)(c, first, h);
+            if (c->sum_a) {
+                NAME(product)(w.Theta, c->m, outputs, FULL, h, g);
+                for (size_t i = 0; i < c->m * PANEL; i++)
+                    g[i] *= p[i];
+            }
+        }
+        if (c->sum_a) {
+            NAME(cross)(G, Z, 0, c->sum_a, 1, c->m);
+            NAME(cross)(Phi, H, 0, c->sum_b, outputs, 1);
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,232 @@
+/* Small algebra on the shape of each basis function: coefficients of the quadratic map under uncertain inputs, the way
+ * back from their gradient, and the prior on shapes; and one step of Adam. `uncertain.Blur`, `prior.shape_prior` and
+ * `stochastic.py` have the same in NumPy.
+ */
+
+/* Shapes of m basis functions; Lambda is shared if `is_shared`. What a function does not use may be NULL. */
+struct shapes {
+    size_t m, d, r, is_shared;
+    double kappa;
+    const double *P, *Lambda, *V;  /* (m, d), (m or 1, d, d), (d, r) */
+    const double *grad_C;          /* (q, m) */
+    double *Ct, *grad_P, *grad_Lambda;
+    double *work;                  /* gpzed_shapes_work_size() numbers */
+};
+
+/* What uncertain inputs do to one shape. With R = I + V' Lambda V = L L': */
+struct blur {
+    double *A;      /* L^-1 V' Lambda, (r, d) */
+    double *K;      /* V L'^-1, (d, r) */
+    double *L;      /* (r, r) */
+    double *star;   /* Lambda - A'A, (d, d) */
+    double *G, *B;  /* (d, d), (r, d): for the gradient */
+    double log_det; /* of R */
+};
+
+size_t gpzed_shapes_work_size(const struct shapes *s) { return 3 * s->r * s->d + s->r * s->r + 3 * s->d * s->d; }
+
+static struct blur divide_blur(const struct shapes *s)
+{
+    size_t d = s->d, r = s->r;
+    struct blur b = {.A = s->work};
+    b.K = b.A + r * d;
+    b.B = b.K + r * d;
+    b.L = b.B + r * d;
+    b.star = b.L + r * r;
+    b.G = b.star + d * d;
+    return b;
+}
+
+/* Lower factor of a positive definite matrix, in its place; the diagonal is that of L^-1. Gives ln |matrix|, or NaN. */
+static double factorise(double *R, size_t r)
+{
+    double log_det = 0.0;
+    for (size_t i = 0; i < r; i++)
+        for (size_t l = 0; l <= i; l++) {
+            double sum = R[i * r + l];
+            for (size_t h = 0; h < l; h++)
+                sum -= R[i * r + h] * R[l * r + h];
+            if (l < i)
+                R[i * r + l] = sum * R[l * r + l];
+            else if (sum > 0.0 && sum < INFINITY) {
+                log_det += log(sum);
+                R[i * r + i] = 1.0 / sqrt(sum);
+            } else
+                return NAN;
+        }
+    return log_det;
+}
+
+/* L^-1 in the place of L as `factorise` leaves it. */
+static void invert_lower(double *L, size_t r)
+{
+    for (size_t i = 0; i < r; i++)
+        for (size_t l = 0; l < i; l++) { /* row i of L is needed from column l + 1 on */
+            double sum = 0.0;
+            for (size_t h = l; h < i; h++)
+                sum += L[i * r + h] * L[h * r + l];
+            L[i * r + l] = -sum * L[i * r + i];
+        }
+}
+
+static void blur_one(const struct shapes *s, const double *Lambda, struct blur *b)
+{
+    size_t d = s->d, r = s->r;
+    memset(b->A, 0, r * d * sizeof(double));
+    for (size_t k = 0; k < d; k++)
+        for (size_t i = 0; i < r; i++)
+            for (size_t l = 0; l < d; l++)
+                b->A[i * d + l] += s->V[k * r + i] * Lambda[k * d + l];
+    for (size_t i = 0; i < r; i++)
+        for (size_t j = 0; j <= i; j++) {
+            double sum = i == j;
+            for (size_t l = 0; l < d; l++)
+                sum += b->A[i * d + l] * s->V[l * r + j];
+            b->L[i * r + j] = sum;
+        }
+    b->log_det = factorise(b->L, r);
+    for (size_t i = 0; i < r; i++) { /* forward substitution, for A and for K' */
+        for (size_t h = 0; h < i; h++)
+            for (size_t l = 0; l < d; l++)
+                b->A[i * d + l] -= b->L[i * r + h] * b->A[h * d + l];
+        for (size_t l = 0; l < d; l++)
+            b->A[i * d + l] *= b->L[i * r + i];
+        for (size_t l = 0; l < d; l++) {
+            double sum = s->V[l * r + i];
+            for (size_t h = 0; h < i; h++)
+                sum -= b->L[i * r + h] * b->K[l * r + h];
+            b->K[l * r + i] = sum * b->L[i * r + i];
+        }
+    }
+    memcpy(b->star, Lambda, d * d * sizeof(double));
+    for (size_t i = 0; i < r; i++)
+        for (size_t k = 0; k < d; k++)
+            for (size_t l = 0; l < d; l++)
+                b->star[k * d + l] -= b->A[i * d + k] * b->A[i * d + l];
+}
+
+/* Ct (m, q) of ln E[phi] on the full quadratic map. Returns 1 if a shape is not finite. */
+int gpzed_blur(const struct shapes *s)
+{
+    struct blur b = divide_blur(s);
+    size_t d = s->d;
+    double *C = s->Ct;
+    for (size_t j = 0; j < s->m; j++) {
+        const double *p = s->P + j * d;
+        if (j == 0 || !s->is_shared)
+            blur_one(s, s->Lambda + j * d * d, &b);
+        if (isnan(b.log_det))
+            return 1;
+        double *constant = C++;
+        *constant = -0.5 * b.log_det;
+        for (size_t k = 0; k < d; k++) {
+            double sum = 0.0;
+            for (size_t l = 0; l < d; l++)
+                sum += b.star[k * d + l] * p[l];
+            *constant -= 0.5 * p[k] * sum;
+            *C++ = sum;
+        }
+        for (size_t k = 0; k < d; k++)
+            for (size_t l = k; l < d; l++)
+                *C++ = (k == l ? -0.5 : -1.0) * b.star[k * d + l];
+    }
+    return 0;
+}
+
+/* grad_P (m, d) and grad_Lambda (m or 1, d, d) += what grad_C asks of them: the change of Lambda* is T' dLambda T with
+ * T = I - K A. Returns 1 if a shape is not finite. */
+int gpzed_blur_gradient(const struct shapes *s)
+{
+    struct blur b = divide_blur(s);
+    size_t d = s->d, r = s->r, m = s->m;
+    for (size_t j = 0; j < m; j++) {
+        const double *p = s->P + j * d, *g = s->grad_C + j;
+        double sum_G = g[0], *restrict out = s->grad_Lambda + (s->is_shared ? 0 : j * d * d);
+        if (j == 0 || !s->is_shared)
+            blur_one(s, s->Lambda + j * d * d, &b);
+        if (isnan(b.log_det))
+            return 1;
+        for (size_t k = 0, row = d + 1; k < d; k++) {
+            double G_k = g[(k + 1) * m], shift_k = G_k - sum_G * p[k];
+            for (size_t l = 0; l < d; l++)
+                s->grad_P[j * d + l] += b.star[k * d + l] * shift_k; /* Eq. C.12 */
+            for (size_t l = k; l < d; l++, row++) {
+                double G_l = g[(l + 1) * m];
+                b.G[k * d + l] = b.G[l * d + k] = -0.5 * (g[row * m] - G_k * p[l] - p[k] * G_l + sum_G * p[k] * p[l]);
+            }
+        }
+        for (size_t k = 0; k < d * d; k++)
+            out[k] += b.G[k];
+        for (size_t i = 0; i < r; i++) { /* B = A G */
+            memset(b.B + i * d, 0, d * sizeof(double));
+            for (size_t k = 0; k < d; k++)
+                for (size_t l = 0; l < d; l++)
+                    b.B[i * d + l] += b.A[i * d + k] * b.G[k * d + l];
+        }
+        for (size_t i = 0; i < r; i++)
+            for (size_t h = 0; h < r; h++) { /* A G A' - 1/2 sum G */
+                double sum = i == h ? -0.5 * sum_G : 0.0;
+                for (size_t l = 0; l < d; l++)
+                    sum += b.B[i * d + l] * b.A[h * d + l];
+                for (size_t k = 0; k < d; k++)
+                    for (size_t l = 0; l < d; l++)
+                        out[k * d + l] += sum * b.K[k * r + i] * b.K[l * r + h];
+            }
+        for (size_t i = 0; i < r; i++)
+            for (size_t k = 0; k < d; k++)
+                for (size_t l = 0; l < d; l++)
+                    out[k * d + l] -= b.K[k * r + i] * b.B[i * d + l] + b.B[i * d + k] * b.K[l * r + i];
+    }
+    return 0;
+}
+
+/* grad_Lambda (m, d, d) += scale times the inverse of Lambda, which is (m, d, d); `log_det` += scale ln |Lambda|. */
+static int add_inverses(const double *Lambda, size_t m, size_t d, double scale, double *work, double *log_det,
+                        double *grad_Lambda)
+{
+    for (size_t j = 0; j < m; j++, Lambda += d * d, grad_Lambda += d * d) {
+        memcpy(work, Lambda, d * d * sizeof(double));
+        double one = factorise(work, d);
+        if (isnan(one))
+            return 1;
+        *log_det += scale * one;
+        invert_lower(work, d);
+        for (size_t i = 0; i < d; i++)
+            for (size_t k = 0; k <= i; k++)
+                for (size_t l = 0; l <= i; l++)
+                    grad_Lambda[k * d + l] += scale * work[i * d + k] * work[i * d + l];
+    }
+    return 0;
+}
+
+/* Ct[0] = the log prior on shapes, grad_Lambda = its gradient. Returns 1 if a shape is not positive definite. */
+int gpzed_shape_prior(const struct shapes *s)
+{
+    size_t d = s->d, size = d * d, m = s->m;
+    double *mean = s->work, *inverse = mean + size, *work = inverse + size, log_det = 0.0, log_det_mean = 0.0;
+    memset(mean, 0, 2 * size * sizeof(double));
+    memset(s->grad_Lambda, 0, m * size * sizeof(double));
+    for (size_t j = 0; j < m; j++)
+        for (size_t k = 0; k < size; k++)
+            mean[k] += s->Lambda[j * size + k] / (double)m;
+    if (add_inverses(mean, 1, d, 0.5 * s->kappa, work, &log_det_mean, inverse) ||
+        add_inverses(s->Lambda, m, d, 0.5 * s->kappa, work, &log_det, s->grad_Lambda))
+        return 1;
+    for (size_t j = 0; j < m; j++)
+        for (size_t k = 0; k < size; k++)
+            s->grad_Lambda[j * size + k] -= inverse[k];
+    s->Ct[0] = log_det - (double)m * log_det_mean;
+    return 0;
+}
+
+/* One step of Adam for n parameters: moments and theta in place. The gradient g is taken times `scale`. */
+void gpzed_adam(size_t n, double scale, double momentum, double decay, double rate, double root_scale, double epsilon,
+                const double *g, double *first, double *second, double *theta)
+{
+    for (size_t i = 0; i < n; i++) {
+        double s = scale * g[i];
+        first[i] += (1.0 - momentum) * (s - first[i]);
+        second[i] += (1.0 - decay) * (s * s - second[i]);
+        theta[i] -= rate * first[i] / (sqrt(second[i] * root_scale) + epsilon);
+    }
+}
