@@ -19,6 +19,16 @@ from report_pages import browser, prediction_table
 
 WAIT = 120_000
 Open = Callable[..., Any]
+#: Seconds from a movement of the slider until all that it moves is painted, for each of some positions.
+PAINT_TIMES = """async (positions) => { const keep = document.getElementById('keep'), seconds = [];
+    for (const position of positions) {
+        const started = performance.now();
+        keep.value = position;
+        keep.dispatchEvent(new Event('input'));
+        while (document.body.dataset.painted != position) await new Promise((then) => setTimeout(then, 1));
+        seconds.push((performance.now() - started) / 1000);
+    }
+    return seconds }"""
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +119,24 @@ def test_the_slider_moves_scatter_and_redshifts(files: dict[str, Path], open_pag
     colours = page.evaluate("() => document.getElementById('scatter').data[0].z.flat().filter(v => v !== null)")
     std = np.log10(prediction_table(6000)["z_std"])
     assert std.min() - 0.1 < min(colours) < max(colours) < std.max() + 0.1
+
+
+def test_while_the_slider_moves_figures_are_painted_and_then_drawn(files: dict[str, Path], open_page: Open) -> None:
+    page = open_page(files["many.html"])
+    sheets = "() => [...document.querySelectorAll('canvas.moving')].map(sheet => sheet.parentNode.id)"
+    inked = """() => [...document.querySelectorAll('canvas.moving')].every(sheet =>
+        sheet.getContext('2d').getImageData(0, 0, sheet.width, sheet.height).data.some(v => v > 0))"""
+    assert page.evaluate(sheets) == []
+    step = "const keep = document.getElementById('keep'); keep.value = 99; keep.dispatchEvent(new Event('input'))"
+    page.evaluate(f"() => {{ window.hand = setInterval(() => {{ {step} }}, 20) }}")  # a hand that does not rest
+    page.wait_for_selector('body[data-painted="99"]', timeout=WAIT, state="attached")
+    assert {"scatter", "rejection", "reliability"} <= set(page.evaluate(sheets))
+    assert page.evaluate(inked)
+    assert page.locator('.tile[data-metric="n"] b').text_content() == "5,940"
+    assert page.evaluate("() => document.body.dataset.at") == "100"
+    page.evaluate("() => clearInterval(window.hand)")
+    page.wait_for_selector('body[data-at="99"]', timeout=WAIT, state="attached")
+    assert page.evaluate(sheets) == []
 
 
 def test_hovering_an_outlier_shows_id_and_photometry(files: dict[str, Path], open_page: Open) -> None:
@@ -207,6 +235,8 @@ def test_a_million_objects_stay_below_five_megabytes(tmp_path: Path, open_page: 
     wanted = expected(path, 30)
     assert page.locator('.tile[data-metric="rmse"] b').text_content() == wanted["rmse"]
     assert page.locator('.tile[data-metric="n"] b').text_content() == "300,000"
+    seconds = page.evaluate(PAINT_TIMES, list(range(40, 70)))
+    assert min(seconds) < 0.15  # the fewest: others may be using the machine
 
 
 def test_the_command(files: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,7 +58,7 @@ def render(data: Sequence[ReportData], title: str) -> str:
         "style": _asset("report.css"),
         "plotly": _packed(_asset(PLOTLY)),
         "data": _packed(json.dumps(content, allow_nan=False, separators=(",", ":"))),
-        "script": _asset("report.js"),
+        "script": _asset("paint.js") + _asset("report.js"),
     }
     page = _asset("report.html")
     for name, text in parts.items():

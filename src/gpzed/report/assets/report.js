@@ -35,10 +35,20 @@
     }
     return groups;
   };
+  /** Put single objects in the order in which the slider adds them, so that those kept are the first ones. */
+  const sortPoints = (points) => {
+    const order = points.position.map((_, i) => i).sort((a, b) => points.position[a] - points.position[b]);
+    const sorted = (values) => order.map((i) => values[i]);
+    for (const key of ["x", "y", "z_phot", "std", "position", "outlier", "id"]) if (points[key]) points[key] = sorted(points[key]);
+    for (const key of ["columns", "errors"]) for (const name of Object.keys(points[key] ?? {})) points[key][name] = sorted(points[key][name]);
+    points.first = percent.map((_, g) => { const end = points.position.findIndex((p) => p > g); return end < 0 ? order.length : end; });
+  };
   for (const set of sets) {
     set.groups = cellsOf(set.cells.objects);
-    const raw = bytesOf(set.density.sums);
-    set.sums = new Float32Array(raw.buffer, raw.byteOffset, raw.byteLength / 4);
+    const raw = bytesOf(set.density.sums), width = set.density.grid.length;
+    set.sums = Float64Array.from(new Float32Array(raw.buffer, raw.byteOffset, raw.byteLength / 4));
+    for (let i = width; i < set.sums.length; i++) set.sums[i] += set.sums[i - width];
+    sortPoints(set.points);
   }
 
   // ---- state -----------------------------------------------------------------------------------------------------
@@ -68,8 +78,15 @@
   const preferred = matchMedia("(prefers-color-scheme: dark)");
   let chosenTheme = null;
   const theme = () => chosenTheme ?? (preferred.matches ? "dark" : "light");
-  const css = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
+  const known = new Map();
+  const css = (name) => {
+    if (!known.has(name)) known.set(name, getComputedStyle(root).getPropertyValue(`--${name}`).trim());
+    return known.get(name);
+  };
+  const viridis = ["#440154", "#482878", "#3e4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"]
+    .map((colour, i) => [i / 9, colour]);
   const applyTheme = () => {
+    known.clear();
     root.dataset.theme = theme();
     $("theme").textContent = theme() === "dark" ? "☀" : "☾";
   };
@@ -90,7 +107,17 @@
   });
   const config = { responsive: true, displaylogo: false, displayModeBar: phone.matches ? false : "hover",
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"], doubleClick: "reset" };
-  const draw = (id, traces, shape) => Plotly.react(id, traces, shape, config);
+  /** A range from or to zero with round ends that holds all values: few positions of the slider need another one. */
+  const fit = (values) => {
+    const reach = (most) => {
+      if (!(most > 0)) return 0;
+      const unit = 10 ** Math.floor(Math.log10(most));
+      return unit * [1, 1.5, 2, 3, 4, 5, 6, 8, 10].find((step) => most <= step * unit * (1 + 1e-9));
+    };
+    const known = values.filter((v) => v !== null), low = -reach(Math.max(0, ...known.map((v) => -v))), high = reach(Math.max(0, ...known));
+    return low === high ? [0, 1] : [low, high];
+  };
+  const shownRanges = {};
   const line = (x, y, colour, more = {}) =>
     ({ type: "scatter", mode: "lines", x, y, line: { color: colour, width: 2 }, hoverinfo: "skip", ...more });
 
@@ -149,42 +176,48 @@
     return rows.join("<br>");
   };
 
-  const drawScatter = () => {
-    updateMap();
-    const set = current(), { side, x, y } = set.cells, traces = [], p = set.points;
-    if (!p.all) {
-      const z = [], byStd = state.colour === "std";
-      let top = 1;
-      for (let r = 0; r < side; r++) {
-        const row = new Array(side);
-        for (let c = 0; c < side; c++) {
-          const n = map.count[r * side + c];
-          if (n > top) top = n;
-          row[c] = n === 0 ? null : byStd ? map.logs[r * side + c] / n : Math.log10(n);
-        }
-        z.push(row);
-      }
-      const low = set.cells.log_std[0], high = set.cells.log_std[last];
-      const powers = Array.from({ length: Math.ceil(Math.log10(top)) + 1 }, (_, i) => i);
-      traces.push({
-        type: "heatmap", x: centres(x, side), y: centres(y, side), z, zmin: byStd ? low : 0, zmax: byStd ? high : Math.log10(top) || 1,
-        colorscale: byStd ? "Viridis" : scale(), hoverongaps: false, zsmooth: false,
-        hovertemplate: `${set.truth ? "z_spec" : "z_phot"} %{x:.3f}<br>${set.truth ? "z_phot" : "log σ"} %{y:.3f}<br>` +
-          (byStd ? "log10 σ %{z:.2f}" : "%{customdata} objects") + "<extra></extra>",
-        customdata: byStd ? undefined : z.map((row) => row.map((v) => v === null ? 0 : Math.round(10 ** v))),
-        colorbar: { ...bar(byStd ? "log₁₀ σ" : "objects per cell"),
-          ...(byStd ? {} : { tickvals: powers, ticktext: powers.map((v) => number(10 ** v)) }) },
-      });
+  /** Most objects in a cell when all are kept: the colours mean the same at all positions. */
+  const fullest = (set) => {
+    if (set.fullest === undefined) {
+      const count = new Int32Array(set.cells.side ** 2);
+      for (const group of set.groups) for (const cell of group) if (cell < count.length) count[cell]++;
+      set.fullest = count.reduce((a, b) => Math.max(a, b), 2);
     }
+    return set.fullest;
+  };
+
+  const cellTrace = (set, moving) => {
+    const { side, x, y } = set.cells, byStd = state.colour === "std", top = fullest(set);
+    const low = byStd ? set.cells.log_std[0] : 0, high = byStd ? set.cells.log_std[last] : Math.log10(top);
+    const values = (cell) => { const n = map.count[cell]; return n === 0 ? null : byStd ? map.logs[cell] / n : Math.log10(n); };
+    const stops = byStd ? viridis : scale();
+    if (moving) return { cells: { side, x, y, values, low, high, table: Painter.palette(stops) } };
+    const z = Array.from({ length: side }, (_, r) => Array.from({ length: side }, (_, c) => values(r * side + c)));
+    const powers = Array.from({ length: Math.ceil(Math.log10(top)) + 1 }, (_, i) => i);
+    return {
+      type: "heatmap", x: centres(x, side), y: centres(y, side), z, zmin: low, zmax: high,
+      colorscale: stops, hoverongaps: false, zsmooth: false,
+      hovertemplate: `${set.truth ? "z_spec" : "z_phot"} %{x:.3f}<br>${set.truth ? "z_phot" : "log σ"} %{y:.3f}<br>` +
+        (byStd ? "log10 σ %{z:.2f}" : "%{customdata} objects") + "<extra></extra>",
+      customdata: byStd ? undefined : z.map((row) => row.map((v) => v === null ? 0 : Math.round(10 ** v))),
+      colorbar: { ...bar(byStd ? "log₁₀ σ" : "objects per cell"),
+        ...(byStd ? {} : { tickvals: powers, ticktext: powers.map((v) => number(10 ** v)) }) },
+    };
+  };
+
+  const makeScatter = (moving) => {
+    updateMap();
+    const set = current(), { side, x, y } = set.cells, traces = [], p = set.points, n = p.first[state.at];
+    if (!p.all) traces.push(cellTrace(set, moving));
     $("colour").hidden = p.all;
     set.texts ??= p.x.map((_, i) => hover(set, i));
-    const rows = p.x.map((_, i) => i).filter((i) => p.position[i] <= state.at);
     const colours = p.all
-      ? { color: rows.map((i) => Math.log10(p.std[i])), colorscale: "Viridis", cmin: set.cells.log_std[0], cmax: set.cells.log_std[last],
+      ? { color: p.std.slice(0, n).map(Math.log10), colorscale: viridis, cmin: set.cells.log_std[0], cmax: set.cells.log_std[last],
           colorbar: bar("log₁₀ σ") }
       : { color: css("orange") };
     traces.push({
-      type: "scatter", mode: "markers", name: "outliers", x: rows.map((i) => p.x[i]), y: rows.map((i) => p.y[i]), text: rows.map((i) => set.texts[i]),
+      type: "scatter", mode: "markers", name: "outliers", x: p.x.slice(0, n), y: p.y.slice(0, n), text: set.texts.slice(0, n),
+      table: p.all && moving ? Painter.palette(viridis) : undefined,
       hovertemplate: "%{text}<extra></extra>", marker: { size: p.all ? 5 : 4, opacity: p.all ? .85 : .75, line: { width: 0 }, ...colours },
     });
     if (set.truth) {
@@ -197,17 +230,17 @@
     const shape = set.truth
       ? layout(axis("spectroscopic redshift", { range: x, constrain: "domain" }), axis("photometric redshift", { range: y, constrain: "domain", scaleanchor: "x" }), top)
       : layout(axis("photometric redshift", { range: x }), axis("log₁₀ of the predicted standard deviation", { range: y }), top);
-    draw("scatter", traces, shape);
-    const outside = map.count[side * side], kept = p.outlier.filter((o, i) => o && p.position[i] <= state.at).length;
+    const outside = map.count[side * side], kept = p.outlier.slice(0, n).reduce((a, b) => a + b, 0);
     const all = p.all || p.n_outliers <= p.x.length;
     $("scatter-note").textContent = (set.truth
       ? `Dotted: error of 0.15 (1 + z). ${p.all ? "Points are objects" : "Orange: outliers beyond it"}` +
         (all ? `, ${number(kept)} of ${number(p.n_outliers)} outliers kept` : `, ${number(p.x.length)} of ${number(p.n_outliers)} drawn at random`) +
         "; hover or tap for id and photometry."
       : "Each cell counts objects.") + (outside && !p.all ? ` ${number(outside)} objects lie outside the frame.` : "");
+    return [traces, shape];
   };
 
-  const drawRedshifts = () => {
+  const makeRedshifts = () => {
     updateMap();
     const set = current(), { side, x, y } = set.cells, step = Math.max(1, Math.round(side / 60)), bins = Math.ceil(side / step);
     const histogram = (range, pick) => {
@@ -223,18 +256,17 @@
     });
     if (set.truth) bars(histogram(x, (r, c) => c), "z_spec", css("grey"), true);
     bars(set.truth ? histogram(y, (r) => r) : histogram(x, (r, c) => c), "z_phot", css("blue"), false);
-    const grid = set.density.grid, sum = new Float64Array(grid.length);
-    for (let g = 0; g <= state.at; g++) for (let i = 0; i < grid.length; i++) sum[i] += set.sums[g * grid.length + i];
-    const stacked = Array.from(sum, (v) => v / set.kept[state.at]);
-    traces.push(line(grid, stacked, css("orange"), { name: "sum of densities", hovertemplate: "z %{x:.2f}: %{y:.3f}<extra>densities</extra>" }));
-    draw("nz", traces, layout(axis("redshift", { range: [Math.max(0, grid[0]), grid[grid.length - 1]] }),
-      axis("n(z), normalised", { rangemode: "tozero" }), { showlegend: true, margin: { l: 52, r: 12, t: 26, b: 42 } }));
+    const grid = set.density.grid, from = state.at * grid.length;
+    const stacked = Array.from(set.sums.subarray(from, from + grid.length), (v) => v / set.kept[state.at]);
+    traces.push(line(grid, stacked, css("orange"), { name: "densities", hovertemplate: "z %{x:.2f}: %{y:.3f}<extra>densities</extra>" }));
+    const range = fit(traces.flatMap((trace) => trace.y));
+    return [traces, layout(axis("redshift", { range: [Math.max(0, grid[0]), grid[grid.length - 1]] }),
+      axis("n(z), normalised", { range }), { showlegend: true, margin: { l: 52, r: 12, t: 26, b: 42 } })];
   };
 
-  const drawRejection = () => {
+  const makeRejection = () => {
     const colours = series(), traces = [], heading = Object.fromEntries(page.headings)[state.metric];
     const used = compare ? sets : [current()];
-    if (!used[0].truth) return Plotly.purge("rejection");
     used.forEach((set, i) => {
       const y = set.scores.values[state.metric], shown = set.scores.shown[state.metric];
       traces.push(line(percent, y, colours[i % 5], { name: set.name, hoverinfo: "all", text: shown,
@@ -243,48 +275,49 @@
         hoverinfo: "skip", showlegend: false });
     });
     const lines = [{ type: "line", x0: percent[state.at], x1: percent[state.at], yref: "paper", y0: 0, y1: 1, line: { color: css("grey"), width: 1, dash: "dot" } }];
-    draw("rejection", traces, layout(axis("objects kept [%]", { range: [0, 101] }), axis(heading), { shapes: lines, showlegend: compare,
-      margin: { l: 58, r: 12, t: compare ? 26 : 8, b: 42 }, uirevision: state.metric }));
+    return [traces, layout(axis("objects kept [%]", { range: [0, 101] }), axis(heading), { shapes: lines, showlegend: compare,
+      margin: { l: 58, r: 12, t: compare ? 26 : 8, b: 42 }, uirevision: state.metric })];
   };
 
-  const drawBias = () => {
+  const makeBias = () => {
     const set = current(), bins = set.bias[state.by], edges = bins.edges, rows = [];
     for (let b = 0; b + 1 < edges.length; b++) if (bins.count[state.at][b] >= 5) rows.push(b);
     const pick = (values) => rows.map((b) => values[state.at][b]);
-    draw("bias", [line([edges[0], edges[edges.length - 1]], [0, 0], css("grey"), { line: { color: css("grey"), width: 1 } }),
+    const range = fit([-1, 1].flatMap((sign) => rows.map((b) => bins.mean[state.at][b] + sign * bins.error[state.at][b])));
+    return [[line([edges[0], edges[edges.length - 1]], [0, 0], css("grey"), { line: { color: css("grey"), width: 1 } }),
       { type: "scatter", mode: "lines+markers", x: rows.map((b) => (edges[b] + edges[b + 1]) / 2), y: pick(bins.mean), text: pick(bins.count).map(number),
         error_y: { array: pick(bins.error), color: css("blue"), thickness: 1.2, width: 2 }, line: { color: css("blue"), width: 1.8 }, marker: { size: 6 },
         hovertemplate: "z %{x:.2f}: %{y:+.4f}<br>%{text} objects<extra></extra>" }],
-    layout(axis(state.by, { range: [edges[0], edges[edges.length - 1]] }), axis("bias", { tickformat: "+.3~f" })));
+    layout(axis(state.by, { range: [edges[0], edges[edges.length - 1]] }), axis("bias", { tickformat: "+.3~f", range }))];
   };
 
-  const drawPit = () => {
+  const makePit = () => {
     const set = current(), counts = set.pit.counts[state.at], n = set.kept[state.at], bins = counts.length;
     const error = 2 * Math.sqrt((bins - 1) / n), density = counts.map((c) => c * bins / n);
-    draw("pit", [{ type: "bar", x: counts.map((_, i) => (i + .5) / bins), y: density, width: 1 / bins, marker: { color: css("fill"), line: { color: css("blue"), width: 1.4 } },
+    return [[{ type: "bar", x: counts.map((_, i) => (i + .5) / bins), y: density, width: 1 / bins, marker: { color: css("fill"), line: { color: css("blue"), width: 1.4 } },
       hovertemplate: "%{x:.3f}: %{y:.3f}<extra></extra>" }],
-    layout(axis("probability below the true redshift", { range: [0, 1] }), axis("density", { rangemode: "tozero" }), { bargap: 0, shapes: [
+    layout(axis("probability below the true redshift", { range: [0, 1] }), axis("density", { range: fit([...density, 1 + error]) }), { bargap: 0, shapes: [
       { type: "rect", x0: 0, x1: 1, y0: Math.max(0, 1 - error), y1: 1 + error, fillcolor: css("band"), line: { width: 0 }, layer: "above" },
-      { type: "line", x0: 0, x1: 1, y0: 1, y1: 1, line: { color: css("ink"), width: 1 } }] }));
+      { type: "line", x0: 0, x1: 1, y0: 1, y1: 1, line: { color: css("ink"), width: 1 } }] })];
   };
 
-  const drawReliability = () => {
+  const makeReliability = () => {
     const set = current(), nominal = set.pit.nominal, n = set.kept[state.at], actual = set.pit.inside[state.at].map((v) => v / n);
-    draw("reliability", [line([0, 1], [0, 1], css("grey"), { line: { color: css("grey"), width: 1 } }),
+    return [[line([0, 1], [0, 1], css("grey"), { line: { color: css("grey"), width: 1 } }),
       { type: "scatter", mode: "lines+markers", x: nominal, y: actual, line: { color: css("blue"), width: 1.8 }, marker: { size: 5 },
         hovertemplate: "%{x:.0%} interval holds %{y:.1%}<extra></extra>" }],
-    layout(axis("probability of the interval", { range: [0, 1] }), axis("share of objects inside", { range: [0, 1] })));
+    layout(axis("probability of the interval", { range: [0, 1] }), axis("share of objects inside", { range: [0, 1] }))];
   };
 
-  const drawLimits = () => {
+  const makeLimits = () => {
     const set = current();
-    draw("limits", [line(percent, set.max_std, css("blue"), { name: "largest σ", hovertemplate: "%{x} %: σ ≤ %{y:.4f}<extra></extra>" }),
+    return [[line(percent, set.max_std, css("blue"), { name: "largest σ", hovertemplate: "%{x} %: σ ≤ %{y:.4f}<extra></extra>" }),
       line(percent, set.expected_rmse, css("orange"), { name: "expected RMSE", hovertemplate: "%{x} %: RMSE %{y:.4f}<extra></extra>" })],
     layout(axis("objects kept [%]", { range: [0, 101] }), axis("redshift", { rangemode: "tozero" }), { showlegend: true, margin: { l: 58, r: 12, t: 26, b: 42 },
-      shapes: [{ type: "line", x0: percent[state.at], x1: percent[state.at], yref: "paper", y0: 0, y1: 1, line: { color: css("grey"), width: 1, dash: "dot" } }] }));
+      shapes: [{ type: "line", x0: percent[state.at], x1: percent[state.at], yref: "paper", y0: 0, y1: 1, line: { color: css("grey"), width: 1, dash: "dot" } }] })];
   };
 
-  const drawParts = () => {
+  const makeParts = () => {
     const set = current(), edges = set.parts.edges, colours = { model: css("blue"), noise: css("orange"), input: css("green") };
     const names = Object.keys(set.parts.boxes), width = edges[1] - edges[0];
     const traces = names.map((name, i) => {
@@ -294,8 +327,8 @@
         median: pick(box.median), q3: pick(box.q3), upperfence: pick(box.high), width: .7 * width / names.length, line: { color: colours[name], width: 1.3 },
         hoverinfo: "y" };
     });
-    draw("parts", traces, layout(axis(set.truth ? "spectroscopic redshift" : "photometric redshift", { range: [edges[0], edges[edges.length - 1]] }),
-      axis("standard deviation", { type: "log", dtick: "D2" }), { showlegend: true, margin: { l: 58, r: 12, t: 26, b: 42 } }));
+    return [traces, layout(axis(set.truth ? "spectroscopic redshift" : "photometric redshift", { range: [edges[0], edges[edges.length - 1]] }),
+      axis("standard deviation", { type: "log", dtick: "D2" }), { showlegend: true, margin: { l: 58, r: 12, t: 26, b: 42 } })];
   };
 
   const drawNumbers = () => {
@@ -319,13 +352,23 @@
   };
   const escape = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;");
 
-  const drawFirst = () => { drawNumbers(); drawScatter(); drawRedshifts(); };
-  const drawSecond = () => {
-    if (current().truth || compare) drawRejection();
-    if (current().truth) { drawBias(); drawPit(); drawReliability(); }
-    if (!truth) drawLimits();
+  const makers = { scatter: makeScatter, nz: makeRedshifts, rejection: makeRejection, bias: makeBias, pit: makePit,
+    reliability: makeReliability, limits: makeLimits, parts: makeParts };
+  /** Names of the figures that have something to show; those that follow the slider first. */
+  const shownFigures = () => Object.keys(makers).filter((id) => $(id) && !$(id).closest(".card").hidden);
+  const movingFigures = () => shownFigures().filter((id) => id !== "parts");
+  const rangeOf = (shape) => `${shape.yaxis.range}`;
+  const draw = (id, [traces, shape] = makers[id](false)) => {
+    shownRanges[id] = rangeOf(shape); // before plotly.js writes its own into it
+    Plotly.react(id, traces, shape, config);
+    Painter.clear($(id));
   };
-  const drawMoving = () => { drawFirst(); drawSecond(); };
+  /** Show a figure as the slider wants it at once, over what plotly.js drew; drawn anew only where an axis has to change. */
+  const paint = (id) => {
+    const [traces, shape] = makers[id](true);
+    if (rangeOf(shape) !== shownRanges[id]) draw(id);
+    else Painter.paint($(id), traces, shape.shapes);
+  };
   const drawAll = () => {
     const set = current();
     $("about").textContent = [set.about.file, `${number(set.n)} objects`, ...(set.about.facts ?? [])].filter(Boolean).join(" · ");
@@ -333,24 +376,34 @@
       const box = $(id)?.closest(".card");
       if (box) box.hidden = !set.truth && !(id === "rejection" && compare);
     }
-    drawMoving(); drawParts();
+    drawNumbers();
+    for (const id of shownFigures()) draw(id);
   };
 
   // ---- controls --------------------------------------------------------------------------------------------------
-  // The numbers change at once, scatter and n(z) with the next frame, the other figures when the slider rests.
+  // All that moves is painted in the next frame. plotly.js follows, a figure at a time, when the slider rests.
   let waiting = false, rest = 0;
+  const catchUp = (left) => {
+    if (left.length === 0) { document.body.dataset.at = percent[state.at]; return; }
+    draw(left[0]);
+    rest = setTimeout(catchUp, 0, left.slice(1));
+  };
   $("keep").addEventListener("input", (event) => {
     state.at = event.target.valueAsNumber - 1;
-    drawNumbers();
     clearTimeout(rest);
-    rest = setTimeout(() => { drawSecond(); document.body.dataset.at = percent[state.at]; }, 90);
     if (waiting) return;
     waiting = true;
-    requestAnimationFrame(() => { waiting = false; drawFirst(); });
+    requestAnimationFrame(() => {
+      waiting = false;
+      drawNumbers();
+      for (const id of movingFigures()) paint(id);
+      document.body.dataset.painted = percent[state.at];
+      rest = setTimeout(catchUp, 200, movingFigures());
+    });
   });
-  $("colour").addEventListener("change", (event) => { state.colour = event.target.value; drawScatter(); });
-  $("metric")?.addEventListener("change", (event) => { state.metric = event.target.value; drawRejection(); });
-  $("by")?.addEventListener("change", (event) => { state.by = event.target.value; drawBias(); });
+  $("colour").addEventListener("change", (event) => { state.colour = event.target.value; draw("scatter"); });
+  $("metric")?.addEventListener("change", (event) => { state.metric = event.target.value; draw("rejection"); });
+  $("by")?.addEventListener("change", (event) => { state.by = event.target.value; draw("bias"); });
   $("theme").addEventListener("click", () => { chosenTheme = theme() === "dark" ? "light" : "dark"; applyTheme(); drawAll(); });
   preferred.addEventListener("change", () => { applyTheme(); drawAll(); });
   phone.addEventListener("change", () => drawAll());
