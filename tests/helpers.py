@@ -11,6 +11,7 @@ import reference
 from gpzed.core.engine import ThreadEngine
 from gpzed.core.evidence import evaluate
 from gpzed.core.parameters import Layout, Parameters
+from gpzed.core.uncertain import Kind
 
 CODES = ("GL", "VL", "GD", "VD", "GC", "VC")
 
@@ -111,3 +112,22 @@ def option_grid():
             },
             f"{'het' if het else 'hom'}-{'ard' if ard else 'shared'}-{name}-{mean}",
         )
+
+
+def make_kinds(d, seed=0):
+    """Two kinds that lose inputs (conditional on the others), one that blurs all of them."""
+    rng = np.random.default_rng(seed)
+    root = rng.standard_normal((d, d)) + 1.5 * np.eye(d)
+    covariance = root @ root.T / d
+    kinds = []
+    for missing in ([0], list(range(1, d))):
+        seen = [i for i in range(d) if i not in missing]
+        gain = covariance[np.ix_(missing, seen)] @ np.linalg.inv(covariance[np.ix_(seen, seen)])
+        left = covariance[np.ix_(missing, missing)] - gain @ covariance[np.ix_(seen, missing)]
+        V, plane = np.zeros((d, len(missing))), np.zeros((d, len(seen)))
+        V[missing] = np.linalg.cholesky(left)
+        plane[seen] = np.eye(len(seen))
+        plane[missing] = gain
+        kinds.append(Kind(V, 0.1 * rng.standard_normal(d), np.linalg.qr(plane)[0]))
+    kinds.append(Kind(0.4 * np.linalg.cholesky(covariance), np.zeros(d), np.eye(d)))
+    return tuple(kinds)

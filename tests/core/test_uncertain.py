@@ -17,28 +17,9 @@ from gpzed.core.predictive import predict, variance_forms
 from gpzed.core.refresh import refresh
 from gpzed.core.uncertain import Blur, Forms, Kind, Spread, input_variance
 from gpzed.errors import NumericalError
-from helpers import CODES, central_difference, make_problem
+from helpers import CODES, central_difference, make_kinds, make_problem
 
 GRID = list(itertools.product(("zero", "constant", "linear"), ((False, False), (True, False), (True, True))))
-
-
-def make_kinds(d, seed=0):
-    """Two kinds that lose inputs (conditional on the others), one that blurs all of them."""
-    rng = np.random.default_rng(seed)
-    root = rng.standard_normal((d, d)) + 1.5 * np.eye(d)
-    covariance = root @ root.T / d
-    kinds = []
-    for missing in ([0], list(range(1, d))):
-        seen = [i for i in range(d) if i not in missing]
-        gain = covariance[np.ix_(missing, seen)] @ np.linalg.inv(covariance[np.ix_(seen, seen)])
-        left = covariance[np.ix_(missing, missing)] - gain @ covariance[np.ix_(seen, missing)]
-        V, plane = np.zeros((d, len(missing))), np.zeros((d, len(seen)))
-        V[missing] = np.linalg.cholesky(left)
-        plane[seen] = np.eye(len(seen))
-        plane[missing] = gain
-        kinds.append(Kind(V, 0.1 * rng.standard_normal(d), np.linalg.qr(plane)[0]))
-    kinds.append(Kind(0.4 * np.linalg.cholesky(covariance), np.zeros(d), np.eye(d)))
-    return tuple(kinds)
 
 
 def make_rows(problem, kinds, seed=1):

@@ -314,3 +314,5 @@ int gpzed_pair_factors(const struct call *c)
     }
     return 0;
 }
+
+#include "_step.h"

@@ -1,6 +1,5 @@
 /* Small algebra on the shape of each basis function: coefficients of the quadratic map under uncertain inputs, the way
- * back from their gradient, and the prior on shapes; and one step of Adam. `uncertain.Blur`, `prior.shape_prior` and
- * `stochastic.py` have the same in NumPy.
+ * back from their gradient, and the prior on shapes. `uncertain.Blur` and `prior.shape_prior` have the same in NumPy.
  */
 
 /* Shapes of m basis functions; Lambda is shared if `is_shared`. What a function does not use may be NULL. */
@@ -199,13 +198,12 @@ static int add_inverses(const double *Lambda, size_t m, size_t d, double scale, 
     return 0;
 }
 
-/* Ct[0] = the log prior on shapes, grad_Lambda = its gradient. Returns 1 if a shape is not positive definite. */
+/* Ct[0] += the log prior on shapes, grad_Lambda += its gradient. Returns 1 if a shape is not positive definite. */
 int gpzed_shape_prior(const struct shapes *s)
 {
     size_t d = s->d, size = d * d, m = s->m;
     double *mean = s->work, *inverse = mean + size, *work = inverse + size, log_det = 0.0, log_det_mean = 0.0;
     memset(mean, 0, 2 * size * sizeof(double));
-    memset(s->grad_Lambda, 0, m * size * sizeof(double));
     for (size_t j = 0; j < m; j++)
         for (size_t k = 0; k < size; k++)
             mean[k] += s->Lambda[j * size + k] / (double)m;
@@ -215,18 +213,6 @@ int gpzed_shape_prior(const struct shapes *s)
     for (size_t j = 0; j < m; j++)
         for (size_t k = 0; k < size; k++)
             s->grad_Lambda[j * size + k] -= inverse[k];
-    s->Ct[0] = log_det - (double)m * log_det_mean;
+    s->Ct[0] += log_det - (double)m * log_det_mean;
     return 0;
-}
-
-/* One step of Adam for n parameters: moments and theta in place. The gradient g is taken times `scale`. */
-void gpzed_adam(size_t n, double scale, double momentum, double decay, double rate, double root_scale, double epsilon,
-                const double *g, double *first, double *second, double *theta)
-{
-    for (size_t i = 0; i < n; i++) {
-        double s = scale * g[i];
-        first[i] += (1.0 - momentum) * (s - first[i]);
-        second[i] += (1.0 - decay) * (s * s - second[i]);
-        theta[i] -= rate * first[i] / (sqrt(second[i] * root_scale) + epsilon);
-    }
 }

@@ -71,6 +71,21 @@ class CallStruct(ctypes.Structure):
     )
 
 
+_STEP_NUMBERS = ("kappa", "ridge", "scale", "max_norm", "momentum", "decay", "rate", "root_scale", "epsilon")
+
+
+class StepStruct(ctypes.Structure):
+    """A step of the training of heads: `struct step` of `_step.h`."""
+
+    _fields_ = (
+        [(name, ctypes.c_ssize_t) for name in ("m", "d", "k", "K", "gamma", "is_shared", "n_blocks")]
+        + [(name, ctypes.c_void_p) for name in ("blocks", "ranks", "V")]
+        + [(name, ctypes.c_double) for name in (*_STEP_NUMBERS, "value", "norm")]
+        + [(name, ctypes.c_void_p) for name in ("theta", "first", "second", "work")]
+        + [("lanes", ctypes.c_ssize_t)]
+    )
+
+
 def _load() -> ctypes.CDLL | None:
     try:
         library = ctypes.CDLL(str(Path(__file__).with_name("_kernels.so")))
@@ -85,8 +100,9 @@ def _load() -> ctypes.CDLL | None:
             function.argtypes, function.restype = [ctypes.POINTER(ShapesStruct)], ctypes.c_int
         library.gpzed_shapes_work_size.argtypes = [ctypes.POINTER(ShapesStruct)]
         library.gpzed_shapes_work_size.restype = ctypes.c_size_t
-        library.gpzed_adam.argtypes = [ctypes.c_size_t, *[ctypes.c_double] * 6, *[ctypes.c_void_p] * 4]
-        library.gpzed_adam.restype = None
+        library.gpzed_step.argtypes, library.gpzed_step.restype = [ctypes.POINTER(StepStruct)], ctypes.c_int
+        library.gpzed_step_work_size.argtypes = [ctypes.POINTER(StepStruct)]
+        library.gpzed_step_work_size.restype = ctypes.c_size_t
     except (OSError, AttributeError):  # not compiled, or compiled for another machine or version
         return None
     return library

@@ -103,7 +103,7 @@ def blur_pull_back(
 
 def wishart(Lambda: FloatArray, kappa: float) -> tuple[float, FloatArray] | None:
     """Log prior on shapes (m, d, d), see `gpzed.core.prior`, and its gradient; None if one is not positive definite."""
-    value, grad_Lambda = np.zeros(1), np.empty(Lambda.shape)
+    value, grad_Lambda = np.zeros(1), np.zeros(Lambda.shape)
     if not _run_shapes("shape_prior", Lambda, {"Ct": value, "grad_Lambda": grad_Lambda}, kappa=kappa):
         return None
     return float(value[0]), grad_Lambda

@@ -22,6 +22,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpzed._types import FloatArray
+from gpzed.core.fastmath import is_compiled
+from gpzed.core.fastshapes import wishart
 from gpzed.core.parameters import Layout, Parameters
 
 ETA_RATE = 1e-3
@@ -49,6 +51,9 @@ def shape_prior(Gamma: FloatArray, layout: Layout, kappa: float) -> tuple[float,
     if kappa == 0.0 or layout.structure.is_global or layout.structure.is_sigmoid or layout.m == 1:
         return 0.0, np.zeros_like(Gamma)
     Lambda = layout.structure.expand(Gamma, layout.d)
+    compiled = wishart(Lambda, kappa) if is_compiled() and layout.structure.is_full else None
+    if compiled is not None:
+        return compiled[0], layout.structure.fold(Gamma, compiled[1])
     Lambda_0 = Lambda.mean(axis=0, keepdims=True)
     value = -0.5 * kappa * float(layout.m * _log_det(Lambda_0)[0] - _log_det(Lambda).sum())
     grad_Lambda = -0.5 * kappa * (_inverse(Lambda_0) - _inverse(Lambda))

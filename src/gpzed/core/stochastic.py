@@ -14,6 +14,8 @@ import numpy as np
 
 from gpzed._types import FloatArray, IntArray
 from gpzed.core.engine import Block, Rows, Scratch, Sums, add, by_kind, single_threaded_blas
+from gpzed.core.fastmath import is_compiled
+from gpzed.core.faststep import CompiledStep
 from gpzed.core.mixture import Heads, likelihood, log_posterior
 from gpzed.core.optimize import Iteration
 from gpzed.core.parameters import Layout
@@ -91,6 +93,72 @@ def _blocks(rows: Rows, chosen: IntArray, v: FloatArray | None) -> Iterator[Bloc
         yield Block(np.ascontiguousarray(rows.X[index].T), rows.y[index], rows.omega[index], kind=kind, v=added)
 
 
+class Adam:
+    """The parameters of heads on their way: steps of a length that follows a schedule.
+
+    Parameters
+    ----------
+    start : Heads
+    layout : Layout
+    kinds : sequence of Kind
+    options : StochasticOptions
+    n : int
+        Rows in all.
+    total : int
+        Steps that the schedule is made for.
+    """
+
+    def __init__(
+        self, start: Heads, layout: Layout, kinds: Sequence[Kind], options: StochasticOptions, n: int, total: int
+    ) -> None:
+        self._start, self._layout, self._kinds, self._options = start, layout, kinds, options
+        self._n, self._total = n, total
+        self.count, self._bias = 0, 1.0
+        self._theta = start.pack()
+        self._first, self._second = np.zeros_like(self._theta), np.zeros_like(self._theta)
+        self._scratch = Scratch()
+        self._compiled: CompiledStep | None = None
+        if is_compiled() and not layout.structure.is_sigmoid:
+            arrays = self._theta, self._first, self._second
+            self._compiled = CompiledStep(
+                layout, start.K, kinds, *arrays, max_norm=MAX_NORM, decay=DECAY, epsilon=EPSILON
+            )
+
+    @property
+    def heads(self) -> Heads:
+        """Where the parameters are now."""
+        return self._start.unpack(self._theta.copy())
+
+    def step(self, blocks: Sequence[Block]) -> tuple[float, float]:
+        """Take a step by the gradient of a batch; give its log posterior, and the norm of the gradient per row."""
+        rate, momentum = schedule(self.count / self._total)
+        self.count += 1
+        self._bias *= momentum
+        share = sum(len(block.y) for block in blocks) / self._n
+        priors = {"kappa": self._options.kappa * share, "ridge": self._options.ridge * share}
+        rates = {"rate": rate / (1.0 - self._bias), "momentum": momentum, "root_scale": 1.0 / (1.0 - DECAY**self.count)}
+        taken = None if self._compiled is None else self._compiled(blocks, **priors, **rates)
+        return self._numpy_step(blocks, **priors, **rates) if taken is None else taken
+
+    def _numpy_step(
+        self, blocks: Sequence[Block], *, kappa: float, ridge: float, rate: float, momentum: float, root_scale: float
+    ) -> tuple[float, float]:
+        heads = self._start.unpack(self._theta)
+        state = heads.state(self._layout, self._kinds)
+        sums: Sums | None = None
+        for block in blocks:
+            sums = add(sums, likelihood(block, self._scratch, state, heads.Theta))
+        assert sums is not None
+        value, gradient = log_posterior(sums, heads, self._layout, kappa=kappa, ridge=ridge)
+        g = gradient.pack() / -sum(len(block.y) for block in blocks)
+        norm = float(np.linalg.norm(g))
+        g *= min(1.0, MAX_NORM / max(norm, 1e-300))
+        self._first += (1.0 - momentum) * (g - self._first)
+        self._second += (1.0 - DECAY) * (g * g - self._second)
+        self._theta -= rate * self._first / (np.sqrt(self._second * root_scale) + EPSILON)
+        return value, norm
+
+
 def train_heads(
     rows: Rows,
     start: Heads,
@@ -126,39 +194,21 @@ def train_heads(
     n = len(rows.y)
     size = min(n, max(BATCH_ROWS, n // BATCHES_PER_EPOCH))
     n_batches = max(n // size, 1)
-    theta, total_steps = start.pack(), n_batches * options.n_epochs
-    first, second = np.zeros_like(theta), np.zeros_like(theta)
-    scratch, history = Scratch(), []
+    adam = Adam(start, layout, kinds, options, n, n_batches * options.n_epochs)
+    history: list[Iteration] = []
     best, best_score, best_epoch = start, -np.inf, 0
-    started, step, bias = time.perf_counter(), 0, 1.0
+    started = time.perf_counter()
     with single_threaded_blas():
         for epoch in range(1, options.n_epochs + 1):
             objective = norm = 0.0
             for chosen in shuffled(rows.kind, n, size, rng)[:n_batches]:
-                heads = start.unpack(theta)
-                state = heads.state(layout, kinds)
-                sums: Sums | None = None
-                for block in _blocks(rows, chosen, v):
-                    sums = add(sums, likelihood(block, scratch, state, heads.Theta))
-                assert sums is not None
-                value, gradient = log_posterior(
-                    sums, heads, layout, kappa=options.kappa, ridge=options.ridge, share=len(chosen) / n
-                )
-                g = gradient.pack() / -len(chosen)
-                norm = float(np.linalg.norm(g))
-                g *= min(1.0, MAX_NORM / max(norm, 1e-300))
-                rate, momentum = schedule(step / total_steps)
-                step += 1
-                bias *= momentum
-                first += (1.0 - momentum) * (g - first)
-                second += (1.0 - DECAY) * (g * g - second)
-                theta = theta - rate * (first / (1.0 - bias)) / (np.sqrt(second / (1.0 - DECAY**step)) + EPSILON)
+                value, norm = adam.step(list(_blocks(rows, chosen, v)))
                 objective -= value / n
-            heads = start.unpack(theta)
+            heads = adam.heads
             reached = np.nan if score is None else score(heads)
             if score is None or reached > best_score:
                 best, best_score, best_epoch = heads, reached, epoch
-            history.append(Iteration(epoch, step, time.perf_counter() - started, objective, norm, reached))
+            history.append(Iteration(epoch, adam.count, time.perf_counter() - started, objective, norm, reached))
             if on_epoch is not None and on_epoch(history[-1]):
                 break
             if options.max_time is not None and time.perf_counter() - started > options.max_time:
