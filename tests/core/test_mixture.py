@@ -67,10 +67,11 @@ def test_gradient_agrees_with_differences(structure: str, K: int, mean_function:
 
 @pytest.mark.parametrize("lanes", [0, 4, 2])
 @pytest.mark.parametrize(
-    ("n", "K", "structure", "has_v"), [(1, 1, "VC", False), (256, 5, "VC", True), (700, 3, "GL", False)]
+    ("n", "K", "structure", "v_shape"),
+    [(1, 1, "VC", None), (256, 5, "VC", (256,)), (700, 3, "GL", None), (300, 3, "VC", (3, 300))],
 )
 def test_compiled_likelihood_is_that_of_numpy(
-    monkeypatch: pytest.MonkeyPatch, lanes: int, n: int, K: int, structure: str, has_v: bool
+    monkeypatch: pytest.MonkeyPatch, lanes: int, n: int, K: int, structure: str, v_shape: tuple[int, ...] | None
 ) -> None:
     if not fastmath.HAS_KERNELS:
         pytest.skip("the compiled kernel was not built")
@@ -80,7 +81,7 @@ def test_compiled_likelihood_is_that_of_numpy(
     Gamma = rng.standard_normal(layout.structure.gamma_shape(13, D))
     heads = Heads(rng.standard_normal((13, D)), Gamma, 5.0 * rng.standard_normal((layout.n_weights, 3 * K)))
     X, y, omega = two_valued(n)
-    block = Block(np.ascontiguousarray(X.T), y, omega, v=rng.random(n) if has_v else None)
+    block = Block(np.ascontiguousarray(X.T), y, omega, v=None if v_shape is None else rng.random(v_shape))
     state = heads.state(layout)
     compiled = likelihood(block, Scratch(), state, heads.Theta)
     (held_out,) = held_out_likelihood(block, Scratch(), state, heads.Theta)

@@ -27,7 +27,7 @@ def make_case(code, with_kinds=False, m=M):
     kinds = make_kinds(D) if with_kinds else ()
     kind = rng.integers(0, len(kinds) + 1, N) if with_kinds else None
     rows = Rows(rng.standard_normal((N, D)), rng.standard_normal(N), rng.uniform(0.5, 1.5, N), kind)
-    return layout, heads, rows, kinds, rng.random(N) if with_kinds else None
+    return layout, heads, rows, kinds, rng.random((N, K)) if with_kinds else None
 
 
 def blocks_of(rows, v):

@@ -87,6 +87,18 @@ def test_missing_inputs_widen_the_mixture(fitted: GPzRegressor) -> None:
     assert np.mean(part.variance) > np.mean(whole.variance)
 
 
+def test_gaps_are_the_expectation_over_what_is_missing_for_every_head(fitted: GPzRegressor) -> None:
+    model = GPzRegressor.from_parts(fitted._header() | {"coverage": None, "recalibration": None}, fitted.members_)
+    row = np.array([[np.nan, 0.4]])
+    p = model.predict_distribution(row)
+    given = model.members_[0].standardisation.inputs.density.conditional(0, np.array([False, True]), np.zeros(2))
+    draws = given.expect(row[:, 1:]) + np.random.default_rng(0).multivariate_normal(np.zeros(2), given.Psi, 40_000)
+    sampled = model.predict_distribution(draws)
+    np.testing.assert_allclose(p.means[0], sampled.means.mean(axis=0), atol=0.01)
+    np.testing.assert_allclose(p.input_variances[0], sampled.means.var(axis=0), rtol=0.05, atol=1e-4)
+    np.testing.assert_allclose(p.model_variances[0], sampled.model_variances.mean(axis=0), rtol=0.1, atol=1e-6)
+
+
 def test_training_on_rows_with_gaps(fitted: GPzRegressor) -> None:
     X, y = two_valued(1200, 6)
     X[::4, 0] = np.nan

@@ -11,7 +11,7 @@ TARGET static double NAME(heads_panel)(const struct call *c, size_t start, doubl
     ALIGNED double y[PANEL], omega[PANEL], v[PANEL], top[PANEL], gates[PANEL], best[PANEL], total[PANEL];
     EACH_LANE y[i] = i < rows ? c->y[start + i] : 0.0;
     EACH_LANE omega[i] = i < rows ? c->omega[start + i] : 0.0;
-    EACH_LANE v[i] = c->v && i < rows ? c->v[start + i] : 0.0;
+    EACH_LANE v[i] = 0.0;
     EACH_LANE top[i] = gate[i];
     for (size_t k = 1; k < K; k++)
         EACH_LANE top[i] = gate[k * PANEL + i] > top[i] ? gate[k * PANEL + i] : top[i];
@@ -28,6 +28,7 @@ TARGET static double NAME(heads_panel)(const struct call *c, size_t start, doubl
         EACH_LANE t[i] = b[i];
         EACH_LANE b[i] = exp_one(b[i]);
         if (c->v) {
+            EACH_LANE v[i] = i < rows ? c->v[k * c->n + start + i] : 0.0;
             EACH_LANE t[i] -= log1p(b[i] * v[i]);
             EACH_LANE b[i] /= 1.0 + b[i] * v[i];
         }
@@ -42,6 +43,8 @@ TARGET static double NAME(heads_panel)(const struct call *c, size_t start, doubl
     for (size_t k = 0; k < K; k++) {
         double *restrict f = mean + k * PANEL, *restrict b = log_beta + k * PANEL, *restrict g = gate + k * PANEL;
         const double *restrict t = O + (3 * K + k) * PANEL;
+        if (c->v)
+            EACH_LANE v[i] = i < rows ? c->v[k * c->n + start + i] : 0.0;
         for (size_t i = 0; i < PANEL; i++) {
             double share = exp_one(t[i] - total[i]), residual = y[i] - f[i], misfit = b[i] * residual * residual;
             f[i] = omega[i] * share * b[i] * residual;

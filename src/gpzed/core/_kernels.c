@@ -61,7 +61,7 @@ struct call {
     ptrdiff_t stride_feature, stride_row;      /* of Xt, in numbers */
     double b;
     const double *Xt, *y, *omega, *c; /* inputs (d, n), targets, weights, weights of ln beta in the likelihood */
-    const double *v;                  /* extra variance of a row, or NULL */
+    const double *v;                  /* extra variance of a row (of every head, (K, n)), or NULL */
     const double *Ct, *u;             /* (m, q), (m) */
     const double *w, *A;              /* (m + k); S^-1 if is_inverse, else W with S^-1 = W'W */
     double *kept;                     /* Psi and B^1/2 between the two passes, or NULL */

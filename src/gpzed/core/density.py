@@ -25,7 +25,8 @@ RIDGE = 1e-9
 """Added to unit variances, so that inputs which repeat each other do no harm."""
 MAX_STEPS, TOLERANCE = 500, 1e-7
 """Of the iterations for one Gaussian: they stop when no element of the correlation changes by more."""
-MIXTURE_STEPS = 60
+MIXTURE_STEPS, MIN_STEP = 60, 1e-4
+"""Of the iterations for a mixture: they stop when the log-likelihood per row grows by less."""
 MIN_GAIN = 0.02
 """Log-likelihood per held-out row that another component must bring."""
 ROWS_PER_COMPONENT = 20
@@ -216,28 +217,67 @@ def fit_mixture(start: Density, groups: list[Group], n_components: int, rng: np.
         ]
     )
     density = Density(share / share.sum(), centres * scale, (within + 0.05 * np.eye(d)) * np.outer(scale, scale))
+    stack, before = Stack(groups), -np.inf
     for _ in range(MIXTURE_STEPS):
-        density = _step(density, groups, overall)
+        density, score = stack.step(density, overall)
+        if score - before < MIN_STEP:
+            break
+        before = score
     return density
 
 
-def _step(density: Density, groups: list[Group], overall: FloatArray) -> Density:
-    n_components, d = density.means.shape
-    total, first, second = np.zeros(n_components), np.zeros((n_components, d)), np.zeros((n_components, d, d))
-    for group in groups:
-        share, _ = density.responsibilities(group.rows, group.seen, group.noise)
-        share = share * group.weight[:, None]
-        for g in range(n_components):
-            given = density.conditional(g, group.seen, group.noise)
-            centred = given.expect(group.rows) - density.means[g]
-            total[g] += share[:, g].sum()
-            first[g] += share[:, g] @ centred
-            second[g] += (centred * share[:, g, None]).T @ centred + share[:, g].sum() * given.Psi
-    total = np.maximum(total, 1e-300)
-    shift = first / total[:, None]
-    covariance = second / total[:, None, None] - shift[:, :, None] * shift[:, None, :]
-    covariance += 1e-4 * np.diag(np.diagonal(overall))  # no component may close in on a few rows
-    return Density(total / total.sum(), density.means + shift, covariance)
+class Stack:
+    """Groups of rows in one, so that a step costs little for each group: zeros stand where inputs are not seen."""
+
+    def __init__(self, groups: list[Group]) -> None:
+        groups = [group for group in groups if len(group.rows)]
+        self.seen = np.array([group.seen for group in groups])
+        self.noise = np.where(self.seen, np.array([group.noise for group in groups]), 0.0)
+        ends = np.cumsum([len(group.rows) for group in groups])
+        self.slices = [slice(end - len(group.rows), end) for end, group in zip(ends, groups, strict=True)]
+        self.weight = np.concatenate([group.weight for group in groups])
+        self.X = np.zeros((len(self.weight), self.seen.shape[1]))
+        for rows, group in zip(self.slices, groups, strict=True):
+            self.X[rows, group.seen] = group.rows
+
+    def condition(self, mean: FloatArray, covariance: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Log density (n,) under a Gaussian, expected inputs less the mean (n, d), and Psi (groups, d, d)."""
+        scale, C = _scaled(covariance)
+        masks, d = self.seen.astype(np.float64), len(mean)
+        S = C * masks[:, :, None] * masks[:, None, :]  # with 1 on the diagonal where nothing is seen
+        diagonal = np.arange(d)
+        S[:, diagonal, diagonal] += np.where(self.seen, self.noise / scale**2, 1.0)
+        L_inverse = np.linalg.inv(np.linalg.cholesky(S)) * masks[:, :, None]
+        gain_half = C @ np.swapaxes(L_inverse, 1, 2)  # gain = gain_half L_inverse
+        Psi = (C - gain_half @ np.swapaxes(gain_half, 1, 2)) * np.outer(scale, scale)
+        log_det = -2.0 * np.log(np.where(self.seen, np.diagonal(L_inverse, axis1=1, axis2=2), 1.0)).sum(axis=1)
+        log_det += 2.0 * (masks @ np.log(scale)) + masks.sum(axis=1) * np.log(2.0 * np.pi)
+        half = (self.X - mean) / scale
+        log, expected = np.empty(len(half)), np.empty_like(half)
+        for index, rows in enumerate(self.slices):
+            part = (half[rows] * masks[index]) @ L_inverse[index].T
+            log[rows] = -0.5 * (np.einsum("ij,ij->i", part, part) + log_det[index])
+            expected[rows] = part @ gain_half[index].T
+        return log, expected * scale, Psi
+
+    def step(self, density: Density, overall: FloatArray) -> tuple[Density, float]:
+        """One step of expectation and maximisation; log-likelihood per row before it."""
+        parts = [self.condition(mean, C) for mean, C in zip(density.means, density.covariances, strict=True)]
+        logs = np.log(density.weights) + np.stack([part[0] for part in parts], axis=1)
+        top = logs.max(axis=1, keepdims=True)
+        sums = np.exp(logs - top).sum(axis=1)
+        share = np.exp(logs - top) / sums[:, None] * self.weight[:, None]
+        total = np.maximum(share.sum(axis=0), 1e-300)
+        by_group = np.array([share[rows].sum(axis=0) for rows in self.slices])
+        means, covariances = np.empty_like(density.means), np.empty_like(density.covariances)
+        for g, (_, centred, Psi) in enumerate(parts):
+            shift = share[:, g] @ centred / total[g]
+            second = (centred * share[:, g, None]).T @ centred + np.einsum("p,pab->ab", by_group[:, g], Psi)
+            means[g] = density.means[g] + shift
+            covariances[g] = second / total[g] - np.outer(shift, shift)
+        covariances += 1e-4 * np.diag(np.diagonal(overall))  # no component may close in on a few rows
+        score = float(self.weight @ (top[:, 0] + np.log(sums)) / self.weight.sum())
+        return Density(total / total.sum(), means, covariances), score
 
 
 def choose_mixture(

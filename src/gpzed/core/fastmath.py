@@ -307,8 +307,8 @@ def heads_block(
         Its u and b have no meaning here.
     Theta : ndarray of shape (m + k, 3 K)
     scratch : Scratch
-    v : ndarray of shape (n,) or None
-        Variance that is added to that of the noise.
+    v : ndarray of shape (n,) or (K, n), or None
+        Variance that is added to that of the noise, the same for all heads or one for each.
     has_gradient : bool
         Whether the first two results are wanted; they are 0 otherwise.
 
@@ -320,6 +320,7 @@ def heads_block(
     Z_G, Phi_H, sums = np.zeros(basis.Ct.shape[::-1]), np.zeros(Theta.shape), np.zeros(1)
     results = {"sum_a": Z_G, "sum_b": Phi_H} if has_gradient else {}
     K = Theta.shape[1] // 3
+    v = None if v is None else np.broadcast_to(v, (K, len(y)))
     _run("heads", Xt, basis, scratch, y=y, omega=omega, v=v, A=Theta, K=K, sums=sums, **results)
     return Z_G, Phi_H, sums.reshape(())
 

@@ -115,5 +115,6 @@ def _call_of(block: Block) -> CallStruct:
     )
     call.stride_feature, call.stride_row = (stride // 8 for stride in block.Xt.strides)
     if block.v is not None:
+        assert block.v.ndim == 2  # of every head
         call.v = block.v.ctypes.data
     return call

@@ -28,7 +28,7 @@ from gpzed.core.fastmath import heads_block
 from gpzed.core.linalg import Factor, cholesky
 from gpzed.core.parameters import Layout, Parameters
 from gpzed.core.prior import shape_prior
-from gpzed.core.uncertain import Kind
+from gpzed.core.uncertain import Kind, Spread
 
 LOG_BETA_RANGE = -8.0, 25.0
 """Of the target in units of its own scatter: from noise of 55 times that scatter to noise of a 270,000th of it."""
@@ -220,27 +220,37 @@ class Components(NamedTuple):
     means: FloatArray
     model_variances: FloatArray
     noise_variances: FloatArray
+    input_variances: FloatArray
 
 
 def _predict_block(
-    block: Block, scratch: Scratch, state: State, Theta: FloatArray, factors: tuple[Factor, ...]
+    block: Block,
+    scratch: Scratch,
+    state: State,
+    Theta: FloatArray,
+    factors: tuple[Factor, ...],
+    spreads: Sequence[Spread] = (),
 ) -> Components:
+    """Moments of a block; with `spreads` those that uncertain inputs add, else what a refresh left in the block."""
     Phi = responses(block, scratch, state)[1]
     outputs = head_outputs(Theta, Phi)
     nu = np.stack([np.square(factor.whitener @ Phi).sum(axis=0) for factor in factors])  # Eq. 3.13
-    return Components(np.exp(outputs.log_pi), outputs.mean, nu, np.exp(-outputs.log_beta))
+    added = np.zeros_like(nu) if block.v is None else block.v
+    if spreads and block.kind != 0:
+        added, nu_added = np.split(spreads[block.kind - 1](block.Xt, scratch), 2)
+        nu = nu + nu_added
+    return Components(np.exp(outputs.log_pi), outputs.mean, nu, np.exp(-outputs.log_beta), added)
 
 
 def score(
     block: Block, scratch: Scratch, state: State, Theta: FloatArray, factors: tuple[Factor, ...], shifts: FloatArray
 ) -> Sums:
     """Kernel: log-likelihood of rows held out, had every ``ln beta`` been shifted by each of `shifts`."""
-    weights, means, nu, noise = _predict_block(block, scratch, state, Theta, factors)
-    variance = nu if block.v is None else nu + block.v
+    weights, means, nu, noise, added = _predict_block(block, scratch, state, Theta, factors)
     with np.errstate(divide="ignore"):
         outputs = Outputs(means, -np.log(noise), np.log(weights))
     shifted = (outputs._replace(log_beta=outputs.log_beta + shift) for shift in shifts)
-    totals = [log_density(at, block.y, variance)[0] for at in shifted]
+    totals = [log_density(at, block.y, nu + added)[0] for at in shifted]
     return (np.stack(totals) @ block.omega,)
 
 
@@ -252,10 +262,12 @@ def predict_mixture(
     team: Team,
     kind: IntArray | None = None,
     kinds: Sequence[Kind] = (),
+    spreads: Sequence[Spread] = (),
 ) -> Components:
     """Predict for rows in memory, block by block over the threads of `team`.
 
-    Rows with uncertain inputs get expected basis functions; what the uncertainty adds to the variance is not included.
+    Rows of `kinds` 1, 2, ... have uncertain inputs; `spreads` say what these add to the variance of the K heads, and
+    then to each model variance.
     """
     n, K = len(X), heads.K
     result = Components(*(np.empty((n, K)) for _ in Components._fields))
@@ -270,7 +282,7 @@ def predict_mixture(
         block = Block(np.ascontiguousarray(X[rows].T), np.empty(0), np.empty(0))
         if isinstance(rows, np.ndarray) and kind is not None:
             block.kind = int(kind[rows[0]])
-        parts = _predict_block(block, Scratch(team.buffers()), state, heads.Theta, factors)
+        parts = _predict_block(block, Scratch(team.buffers()), state, heads.Theta, factors, spreads)
         for target, values in zip(result, parts, strict=True):
             target[rows] = values.T
 

@@ -6,11 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpzed.core.engine import Block, Engine, Scratch, Sums
+from gpzed._types import FloatArray
+from gpzed.core.engine import Block, Engine, Rows, Scratch, Sums, by_kind
 from gpzed.core.evidence import State, fit_posterior, make_state
+from gpzed.core.linalg import Factor
+from gpzed.core.mixture import Heads
 from gpzed.core.parameters import Layout, Parameters
 from gpzed.core.uncertain import Forms, Kind, Spread
 
+HEADS_EVERY = 10
+"""Epochs after which the variance that uncertain inputs add to every head is set anew."""
 REFRESHES = 2
 """Posterior and added variance depend on each other, but little: alternating this often settles both."""
 
@@ -22,8 +27,9 @@ def set_variance(block: Block, scratch: Scratch, state: State, spreads: tuple[Sp
     if not spreads:
         block.v = np.zeros(block.Xt.shape[1])
         return (np.zeros(()),)
-    block.v = spreads[block.kind - 1](block.Xt, scratch)[0]
-    return (np.asarray(block.v @ block.omega),)
+    v = spreads[block.kind - 1](block.Xt, scratch)
+    block.v = v[0] if len(v) == 1 else v
+    return (np.asarray(np.sum(v @ block.omega)),)
 
 
 set_variance.leaves_marks = True  # type: ignore[attr-defined]  # what it sets must be set again where rows are loaded anew
@@ -53,3 +59,31 @@ def refresh(
         spreads = tuple(Spread(forms, kind) for kind in kinds)
         for engine in engines if turn == REFRESHES - 1 else engines[:1]:
             engine.sum(set_variance, state, spreads)
+
+
+def head_forms(heads: Heads, layout: Layout, factors: Sequence[Factor] = ()) -> Forms:
+    """Forms for what uncertain inputs add to the variance of every head, and with `factors` to each model variance."""
+    matrices = [np.outer(w, w) for w in heads.Theta.T[: heads.K]] + [factor.inverse for factor in factors]
+    return Forms(heads.P, layout.structure.expand(heads.Gamma, layout.d), np.stack(matrices))
+
+
+def refresh_heads(
+    engines: Sequence[Engine], rows: Rows, heads: Heads, layout: Layout, kinds: Sequence[Kind]
+) -> FloatArray | None:
+    """Set the variance that uncertain inputs add to every head in rows of engines; that of `rows`, (n, K)."""
+    if not kinds:
+        return None
+    state, forms = heads.state(layout, kinds), head_forms(heads, layout)
+    spreads = tuple(Spread(forms, kind) for kind in kinds)
+    for engine in engines:
+        engine.sum(set_variance, state, spreads)
+    if rows.kind is None:
+        return None
+    v = np.zeros((len(rows.y), heads.K))
+    for index in by_kind(rows.kind, 1024):
+        number = int(rows.kind[index[0]])
+        if number:
+            block = Block(np.ascontiguousarray(rows.X[index].T), rows.y[index], rows.omega[index], kind=number)
+            set_variance(block, Scratch(), state, spreads)
+            v[index] = np.asarray(block.v).reshape(heads.K, -1).T
+    return v

@@ -89,7 +89,7 @@ def _blocks(rows: Rows, chosen: IntArray, v: FloatArray | None) -> Iterator[Bloc
     groups = [chosen] if rows.kind is None else [chosen[index] for index in by_kind(rows.kind[chosen], len(chosen))]
     for index in groups:
         kind = 0 if rows.kind is None else int(rows.kind[index[0]])
-        added = None if v is None or kind == 0 else v[index]
+        added = None if v is None or kind == 0 else np.ascontiguousarray(v[index].T)
         yield Block(np.ascontiguousarray(rows.X[index].T), rows.y[index], rows.omega[index], kind=kind, v=added)
 
 
@@ -168,7 +168,8 @@ def train_heads(
     rng: np.random.Generator,
     *,
     kinds: Sequence[Kind] = (),
-    v: FloatArray | None = None,
+    refresh: Callable[[Heads], FloatArray | None] | None = None,
+    refresh_every: int = 10,
     on_epoch: Callable[[Iteration], bool | None] | None = None,
 ) -> StochasticReport:
     """Train heads, and the basis functions below them, from random batches of rows.
@@ -186,8 +187,9 @@ def train_heads(
         Decides the batches.
     kinds : sequence of Kind
         How inputs of rows of kind 1, 2, ... are uncertain.
-    v : ndarray of shape (n,) or None
-        Variance that uncertain inputs add to each row.
+    refresh : callable or None
+        Gives the variance (n, K) that uncertain inputs add to every head in each row; called every so many epochs.
+    refresh_every : int
     on_epoch : callable or None
         Called after every epoch; returning True ends training with the best heads so far.
     """
@@ -198,9 +200,12 @@ def train_heads(
     history: list[Iteration] = []
     best, best_score, best_epoch = start, -np.inf, 0
     started = time.perf_counter()
+    v: FloatArray | None = None
     with single_threaded_blas():
         for epoch in range(1, options.n_epochs + 1):
             objective = norm = 0.0
+            if refresh is not None and (epoch - 1) % refresh_every == 0:
+                v = refresh(adam.heads)
             for chosen in shuffled(rows.kind, n, size, rng)[:n_batches]:
                 value, norm = adam.step(list(_blocks(rows, chosen, v)))
                 objective -= value / n

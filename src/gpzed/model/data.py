@@ -121,7 +121,8 @@ def fit_standardisation(
         sample = data.sample(MIXTURE_ROWS, np.random.default_rng(0))
     inputs, whole, moments = fit_inputs(summary, noise, sample, density_components)
     map_ = fit_whitening(moments, whitening)
-    return Standardisation(map_, y_mean, y_scale, inputs, KindTable(inputs, map_, summary.keys, whole=whole))
+    table = KindTable(inputs, map_, summary.keys, whole=whole, rare=summary.rare)
+    return Standardisation(map_, y_mean, y_scale, inputs, table)
 
 
 def split_rows(

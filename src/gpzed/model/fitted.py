@@ -130,7 +130,7 @@ class FittedModel(PredictsDistribution):
     @property
     def run_(self) -> dict[str, int]:
         """What tells the components of a prediction apart: `Prediction.n_heads` and `Prediction.n_inputs`."""
-        n_inputs = max(member.n_components for member in self.members_)
+        n_inputs = max(member.n_inputs for member in self.members_)
         return {"n_heads": n_inputs * max(member.n_heads for member in self.members_), "n_inputs": n_inputs}
 
     def _check_inputs(self, X: Any) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,8 +22,9 @@ from gpzed.core.mixture import (
 )
 from gpzed.core.optimize import Iteration
 from gpzed.core.parameters import Layout, MeanFunction, Parameters
+from gpzed.core.refresh import HEADS_EVERY, head_forms, refresh_heads
 from gpzed.core.stochastic import StochasticOptions, train_heads
-from gpzed.core.uncertain import Kind
+from gpzed.core.uncertain import Forms, Kind, Spread
 from gpzed.errors import NumericalError
 
 MAX_ROWS = 200_000
@@ -58,10 +59,20 @@ class MixtureHeads:
     best_score: float
 
     def predict(
-        self, X: FloatArray, layout: Layout, team: Team, kind: IntArray | None, kinds: tuple[Kind, ...]
+        self,
+        X: FloatArray,
+        layout: Layout,
+        team: Team,
+        kind: IntArray | None,
+        kinds: tuple[Kind, ...],
+        spreads: Sequence[Spread] = (),
     ) -> Components:
         """Mixtures for whitened inputs, target standardised."""
-        return predict_mixture(X, self.heads, self.factors, head_layout(layout), team, kind, kinds)
+        return predict_mixture(X, self.heads, self.factors, head_layout(layout), team, kind, kinds, spreads)
+
+    def forms(self, layout: Layout) -> Forms:
+        """Forms for what uncertain inputs add to the variance of each head, and then to each model variance."""
+        return head_forms(self.heads, head_layout(layout), self.factors)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         """Header and arrays for the model file."""
@@ -113,7 +124,6 @@ def fit_heads(
     rng: np.random.Generator,
     *,
     calibrate_noise: bool,
-    v: FloatArray | None = None,
     on_epoch: Callable[[Iteration], bool | None] | None = None,
 ) -> MixtureHeads:
     """Train heads on the basis functions of a trained model.
@@ -134,8 +144,6 @@ def fit_heads(
     rng : numpy.random.Generator
     calibrate_noise : bool
         Whether rows held out may ask for more noise.
-    v : ndarray of shape (n,) or None
-        Variance that uncertain inputs add to each row.
     on_epoch : callable or None
     """
     layout = head_layout(layout)
@@ -145,13 +153,25 @@ def fit_heads(
         (total,) = valid.sum(held_out_likelihood, heads.state(layout, kinds), heads.Theta)
         return float(total) / valid.sum_omega
 
-    first = start_heads(start, rows.y, n_heads, layout, rng)
+    def refresh(heads: Heads, *more: Engine) -> FloatArray | None:
+        return refresh_heads([*more, *([] if valid is None else [valid])], rows, heads, layout, kinds)
+
     report = train_heads(
-        rows, first, layout, None if valid is None else validate, options, rng, kinds=kinds, v=v, on_epoch=on_epoch
+        rows,
+        start_heads(start, rows.y, n_heads, layout, rng),
+        layout,
+        None if valid is None else validate,
+        options,
+        rng,
+        kinds=kinds,
+        refresh=refresh if kinds else None,
+        refresh_every=HEADS_EVERY,
+        on_epoch=on_epoch,
     )
     heads, best = report.heads, report.best_score
     if not np.all(np.isfinite(heads.Theta)):
         raise NumericalError("training of the heads broke down: their weights are not finite.")
+    refresh(heads, everything)
     factors = fit_head_posteriors(everything, heads, layout, kinds)
     if valid is not None:
         shifts = NOISE_SHIFTS if calibrate_noise else np.zeros(1)

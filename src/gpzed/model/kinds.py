@@ -7,7 +7,7 @@ and a covariance that all such rows share. Complete rows without errors are kind
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -32,11 +32,17 @@ MAX_DISTANCE = 0.35
 """Root mean square difference of ln errors from a class of training beyond which a row is unlike these."""
 MIN_SHARE = 0.01
 """Components with a smaller probability for a row are left out."""
+MAX_SHARERS = 3
+"""Components that a row may be shared by: its most likely ones."""
 LIKELY = 0.8
 """Probability of a component from which on a training row counts as its own."""
+COMMON_ROWS = 100
+"""Training rows (or weight) with a key from which on components of the density have kinds of their own in training: a
+kind with few rows costs more than it tells."""
 MIXTURE_ROWS = 10_000
 """Rows that the mixture is fitted to at most."""
-CANDIDATES = (1, 2, 3)
+CANDIDATES = (1, 2, 4, 6)
+"""Numbers of components among which rows held out choose."""
 
 
 class RawRows(NamedTuple):
@@ -244,6 +250,11 @@ class Summary:
         return sorted({*self.moments, *self.others})
 
     @property
+    def rare(self) -> list[Key]:
+        """Keys of few training rows, or none."""
+        return [key for key in self.keys if key not in self.moments or self.moments[key].weight < COMMON_ROWS]
+
+    @property
     def is_plain(self) -> bool:
         """Whether all training rows are complete and without errors."""
         return all(is_plain(key) for key in self.moments)
@@ -310,7 +321,8 @@ class Expanded(NamedTuple):
         All 0 if None.
     row : ndarray of int of shape (p,), or None
         The row that each one stands for; in order, one for each, if None.
-    component : ndarray of int of shape (p,), or None
+    rank : ndarray of int of shape (p,), or None
+        0 for the component that is most likely to have brought forth the row, 1 for the next.
     share : ndarray of shape (p,), or None
         Probability of the component; those of a row sum to 1.
     """
@@ -318,7 +330,7 @@ class Expanded(NamedTuple):
     X: FloatArray
     kind: IntArray | None = None
     row: IntArray | None = None
-    component: IntArray | None = None
+    rank: IntArray | None = None
     share: FloatArray | None = None
 
 
@@ -337,6 +349,8 @@ class KindTable:
         One Gaussian for all inputs, to train with: a row then stands for its most likely component alone, or for
         `whole` if none is likely. To let all components share it, they would have to be weighed by the targets in every
         step.
+    rare : collection of Key
+        Those of which all rows stand for `whole`.
     """
 
     def __init__(
@@ -346,8 +360,9 @@ class KindTable:
         keys: Iterable[Key],
         refine: bool = False,
         whole: Density | None = None,
+        rare: Collection[Key] = (),
     ) -> None:
-        self.inputs, self.whitening, self.refine = inputs, whitening, refine
+        self.inputs, self.whitening, self.refine, self._rare = inputs, whitening, refine, frozenset(rare)
         self._is_whole = whole is not None and len(inputs.density.weights) > 1
         self.keys = [key for key in keys if not is_plain(key)]
         self._first: dict[Key, int] = {}
@@ -356,7 +371,7 @@ class KindTable:
         kinds: list[Kind] = []
         for key in self.keys:
             self._first[key] = len(kinds)
-            for component in range(len(inputs.density.weights)):
+            for component in range(0 if self._is_whole and key in self._rare else len(inputs.density.weights)):
                 given = inputs.density.conditional(component, seen_of(key), inputs.noise_of(key))
                 self._given.append(given)
                 self.kind_keys.append((key, component))
@@ -386,7 +401,7 @@ class KindTable:
         seen, noise, first = seen_of(key), self.inputs.noise_of(key), self._first[key]
         values = X[np.ix_(rows, np.flatnonzero(seen))]
         n_components = len(density.weights)
-        if n_components == 1:
+        if n_components == 1 or (self._is_whole and key in self._rare):
             expected = self.whitening(self._given[first].expect(values))
             return expected, zeros + first + 1, rows, zeros, np.ones(n)
         share, _ = density.responsibilities(values, seen, noise)
@@ -395,14 +410,17 @@ class KindTable:
             top[share.max(axis=1) < LIKELY] = n_components
             n_components += 1
             share = np.eye(n_components)[top]
+        order = np.argsort(-share, axis=1, kind="stable")[:, :MAX_SHARERS]
+        share = np.take_along_axis(share, order, axis=1)
         share[share < MIN_SHARE] = 0.0
         share /= share.sum(axis=1, keepdims=True)
-        component, index = np.nonzero(share.T)
+        rank, index = np.nonzero(share.T)
+        component = order[index, rank]
         expected = np.empty((len(index), X.shape[1]))
         for g in range(n_components):
             members = component == g
             expected[members] = self._given[first + g].expect(values[index[members]])
-        return self.whitening(expected), first + 1 + component, rows[index], component, share[index, component]
+        return self.whitening(expected), first + 1 + component, rows[index], rank, share[index, rank]
 
 
 def whitened_kind(given: Conditional, density: Density, whitening: Whitening) -> Kind:
@@ -414,24 +432,24 @@ def whitened_kind(given: Conditional, density: Density, whitening: Whitening) ->
     return Kind(np.ascontiguousarray(V), whitening(given.mean[None])[0], np.ascontiguousarray(directions))
 
 
-def gather(prediction: Prediction, expanded: Expanded, n: int, n_components: int) -> Prediction:
-    """Put predictions for expanded rows together to one mixture for each of the n raw rows."""
-    if expanded.row is None and n_components == 1:
+def gather(prediction: Prediction, expanded: Expanded, n: int, n_inputs: int) -> Prediction:
+    """Put predictions for expanded rows together to one mixture, of `n_inputs` parts, for each of the n raw rows."""
+    if expanded.row is None and n_inputs == 1:
         return prediction
     K = prediction.n_components
     row = np.arange(n) if expanded.row is None else expanded.row
-    component = np.zeros(n, dtype=np.intp) if expanded.component is None else expanded.component
+    rank = np.zeros(n, dtype=np.intp) if expanded.rank is None else expanded.rank
     share = np.ones(n) if expanded.share is None else expanded.share
-    parts: dict[str, Any] = {"weights": np.zeros((n, n_components, K))}
-    parts["weights"][row, component] = share[:, None] * prediction.weights
+    parts: dict[str, Any] = {"weights": np.zeros((n, n_inputs, K))}
+    parts["weights"][row, rank] = share[:, None] * prediction.weights
     likely = np.zeros(n, dtype=np.intp)  # components that a row lacks repeat one that it has, with weight zero
     likely[row[::-1]] = np.arange(len(row))[::-1]
     for name in ("means", "model_variances", "noise_variances", "input_variances"):
         values = getattr(prediction, name)
-        parts[name] = np.repeat(values[likely][:, None], n_components, axis=1)
-        parts[name][row, component] = values
+        parts[name] = np.repeat(values[likely][:, None], n_inputs, axis=1)
+        parts[name][row, rank] = values
     fields = {name: values.reshape(n, -1) for name, values in parts.items()}
-    return Prediction(**fields, lower=prediction.lower, n_heads=n_components * K, n_inputs=n_components)
+    return Prediction(**fields, lower=prediction.lower, n_heads=n_inputs * K, n_inputs=n_inputs)
 
 
 def in_order(values: FloatArray, expanded: Expanded, n: int) -> FloatArray:

@@ -113,7 +113,7 @@ class GPzRegressor(FittedModel):
         given the others, with the density of the inputs that it learns in training; or a mistake.
     density_components : int or "auto"
         Gaussians that make up the density of the inputs, used for rows with missing or noisy inputs. "auto" chooses 1
-        to 3 by held-out likelihood if training rows are such, and takes one otherwise.
+        to 6 by held-out likelihood if training rows are such, and takes one otherwise.
     noise_classes : int
         Classes into which the errors of inputs (`X_std`) are sorted; rows of one class share their mean error
         variances.

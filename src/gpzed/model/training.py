@@ -27,7 +27,7 @@ from gpzed.model.heads import MAX_ROWS as HEADS_ROWS
 from gpzed.model.heads import RIDGE as HEADS_RIDGE
 from gpzed.model.heads import SHAPE_PRIOR as HEADS_SHAPE_PRIOR
 from gpzed.model.heads import MixtureHeads, fit_heads
-from gpzed.model.kinds import Expanded, Key, KindTable, gather, in_order, keys_of
+from gpzed.model.kinds import MAX_SHARERS, Expanded, Key, KindTable, gather, in_order, keys_of
 from gpzed.model.whitening import WhiteningMethod
 from gpzed.prediction import Prediction
 
@@ -132,9 +132,9 @@ class Member:
         return make_state(corrected, self.layout, kinds=kinds)
 
     @property
-    def n_components(self) -> int:
-        """Gaussians of the density of the inputs: as many may make up the prediction for a row with missing inputs."""
-        return len(self.standardisation.inputs.density.weights)
+    def n_inputs(self) -> int:
+        """Parts of a prediction, for different inputs that may be behind a row with missing or noisy ones."""
+        return min(len(self.standardisation.inputs.density.weights), MAX_SHARERS)
 
     def expand(self, X: FloatArray, X_std: FloatArray | None = None) -> tuple[Expanded, KindTable]:
         """Whitened, expected inputs of raw ones, and the kinds of rows among them."""
@@ -154,7 +154,7 @@ class Member:
         return np.asarray(np.linalg.solve(whitening.matrix.T, self.expected(X, X_std).T).T + whitening.mean)
 
     def predict(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> tuple[Predictive, Expanded]:
-        """Moments of the predictive distribution for raw inputs, in the units of the target.
+        """Moments of the predictive distribution of a model without heads for raw inputs, in the units of the target.
 
         Returns
         -------
@@ -175,9 +175,10 @@ class Member:
         """Predictive distributions of raw inputs: one Gaussian each, or the mixture that the heads give."""
         if self.mixture is None:
             moments, expanded = self.predict(X, team, X_std)
-            return gather(Prediction.gaussian(*moments), expanded, len(X), self.n_components)
+            return gather(Prediction.gaussian(*moments), expanded, len(X), self.n_inputs)
         expanded, table = self.expand(X, X_std)
-        parts = self.mixture.predict(expanded.X, self.layout, team, expanded.kind, table.kinds)
+        spreads = [self._spread(key, kind) for key, kind in zip(table.kind_keys, table.kinds, strict=True)]
+        parts = self.mixture.predict(expanded.X, self.layout, team, expanded.kind, table.kinds, spreads)
         map_ = self.standardisation
         scale = map_.y_scale
         prediction = Prediction(
@@ -185,22 +186,10 @@ class Member:
             map_.y_mean + scale * parts.means,
             scale**2 * parts.model_variances,
             scale**2 * parts.noise_variances,
-            np.broadcast_to(scale**2 * self._added(expanded, table, team)[:, None], parts.means.shape),
+            scale**2 * parts.input_variances,
             n_heads=parts.means.shape[1],
         )
-        return gather(prediction, expanded, len(X), self.n_components)
-
-    def _added(self, expanded: Expanded, table: KindTable, team: Team) -> FloatArray:
-        """Variance that uncertain inputs add, from the mean function of the model with one head."""
-        added = np.zeros(len(expanded.X))
-        if expanded.kind is not None and expanded.kind.any():
-            rows = np.flatnonzero(expanded.kind)
-            spreads = [self._spread(key, kind) for key, kind in zip(table.kind_keys, table.kinds, strict=True)]
-            state = self.make_state(table.kinds)
-            added[rows] = predict(
-                expanded.X[rows], state, self.posterior, team, expanded.kind[rows], spreads
-            ).input_variance
-        return added
+        return gather(prediction, expanded, len(X), self.n_inputs)
 
     @property
     def n_heads(self) -> int:
@@ -209,6 +198,8 @@ class Member:
 
     @cached_property
     def _forms(self) -> Forms:
+        if self.mixture is not None:
+            return self.mixture.forms(self.layout)
         return variance_forms(self.parameters, self.layout, self.posterior)
 
     @cached_property
@@ -449,12 +440,8 @@ def _add_heads(
 ) -> Member:
     """Train heads on the basis functions of a member; it keeps them if rows held out are more likely with them."""
     options, layout, kinds = objective.options, objective.layout, objective.kinds
+    alone = -np.inf if valid is None else validate_posterior(valid, objective, layout.pack(member.parameters))[0]
     rows = map_.rows(data.sample(HEADS_ROWS, rng))
-    v = None
-    if rows.kind is not None and rows.kind.any():
-        spreads = [Spread(member._forms, kind) for kind in kinds]
-        state = member.make_state(kinds)
-        v = predict(rows.X, state, member.posterior, Team(n_threads), rows.kind, spreads).input_variance
     left = options.budget.max_time
     schedule = StochasticOptions(
         options.n_epochs,
@@ -473,14 +460,11 @@ def _add_heads(
         schedule,
         rng,
         calibrate_noise=options.calibrate_noise and options.is_alone,
-        v=v,
         on_epoch=on_epoch,
     )
     assert member.report is not None
-    if valid is not None:
-        alone, _ = validate_posterior(valid, objective, layout.pack(member.parameters))
-        if mixture.best_score <= alone:
-            return member
+    if valid is not None and mixture.best_score <= alone:
+        return member
     best_score = mixture.best_score - float(np.log(map_.y_scale))
     report = replace(member.report, best_score=best_score, seconds=time.perf_counter() - started)
     return replace(member, mixture=mixture, report=report)
