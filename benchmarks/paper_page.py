@@ -17,8 +17,11 @@ from gpzed.paper.store import read_json
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "explanation" / "paper.md"
 RESULTS = ROOT / "docs" / "results" / "paper"
-#: Figures shown on the page; the others are too large for it, and drawn by `gpzed paper --from`.
-FIGURES = ("complexity", "network", "fr", "improvement", "uncertainty", "time")
+#: Figures shown on the page, and how they are stored: those of lines as lines, the others as pixels.
+FIGURES = dict.fromkeys(
+    ("complexity", "network", "fr", "rejection", "improvement", "bias", "uncertainty", "time"), "svg"
+)
+FIGURES |= dict.fromkeys(("scatter", "sinc", "surface"), "png")
 BLOCK = re.compile(r"(?s)<!-- results: ([\w-]+)/([\w-]+) -->\n.*?<!-- results: end -->")
 
 
@@ -47,7 +50,7 @@ def table(folder: str, name: str) -> str:
         made = make(content["results"])
         lines = ["| " + " | ".join(made.headings) + " |", "|" + "---|" * len(made.headings)]
         lines += ["| " + " | ".join(row) + " |" for row in made.rows]
-    figure = RESULTS / folder / f"{name}.svg"
+    figure = RESULTS / folder / f"{name}.{FIGURES.get(name)}"
     if figure.exists():
         lines += ["", f"![{EXPERIMENTS[name].title}](../results/paper/{folder}/{figure.name})"]
     return "\n".join([*lines, "", f"*{describe(content)}*"])
@@ -70,7 +73,7 @@ def main() -> None:
     if parser.parse_args().figures:
         for folder, name in BLOCK.findall(text):
             if name in FIGURES:
-                draw_paper([EXPERIMENTS[name]], RESULTS / folder, formats=["svg"])
+                draw_paper([EXPERIMENTS[name]], RESULTS / folder, formats=[FIGURES[name]])
     PAGE.write_text(render(text), encoding="utf-8")
 
 

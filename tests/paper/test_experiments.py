@@ -11,6 +11,7 @@ import pytest
 from gpzed.errors import ConfigError
 from gpzed.evaluation import evaluate, fraction_retained
 from gpzed.paper import EXPERIMENTS, METHODS, Bench, ResultError, draw_paper, run_paper
+from gpzed.paper.drawing import LOOKS, legend_below, panels
 from gpzed.paper.methods import Method
 from gpzed.paper.rejection import improvement
 from gpzed.paper.run import find_experiments
@@ -125,3 +126,17 @@ def test_unknown_names_are_told() -> None:
         find_experiments(["scatter"], "table")
     with pytest.raises(ConfigError, match="'metrics' has no figure"):
         find_experiments(["metrics"], "figure")
+
+
+def test_a_method_looks_the_same_in_all_figures() -> None:
+    figure, axes = panels(1, 2)
+    for ax, names in zip(axes.flat, (["GPVC", "forest"], ["forest", "GPVL: 1.0 (1.1)", "GPVC"]), strict=True):
+        for name in names:
+            ax.plot([0, 1], [0, 1], label=name)
+    legend_below(figure, axes)
+    colours = [{str(line.get_label())[:4]: line.get_color() for line in ax.get_lines()} for ax in axes.flat]
+    assert colours[0]["GPVC"] == colours[1]["GPVC"] == LOOKS["GPVC"]["color"]
+    assert colours[1]["GPVL"] == LOOKS["GPVL"]["color"]
+    looks = [(look["color"], look["ls"]) for look in LOOKS.values()]
+    assert len(set(looks)) == len(looks)
+    assert set(METHODS) <= set(LOOKS)

@@ -24,6 +24,7 @@ from gpzed.evaluation import (
     uncertainty_boxes,
 )
 from gpzed.plots.scatter import CELLS, MAX_POINTS
+from gpzed.plots.scores import _cubic_ticks
 from gpzed.prediction import Prediction
 
 pytest.importorskip("matplotlib")
@@ -180,6 +181,20 @@ def test_ellipses_refuse() -> None:
         plots.plot_basis_ellipses(CENTERS, np.ones(6), dimensions=(0, 3))
     with pytest.raises(ValueError, match=r"`factors` has shape \(5,\); expected one or 6 factors of 3 dimensions"):
         plots.plot_basis_ellipses(CENTERS, np.ones(5))
+
+
+def test_scatter_takes_ranges_so_that_panels_compare() -> None:
+    ax = plots.plot_scatter(Z, P, limits=(0.0, 2.0), log_std_limits=(-3.0, -1.0))
+    assert ax.get_xlim() == ax.get_ylim() == (0.0, 2.0)
+    bar = next(child for child in ax.child_axes if child.get_ylabel())
+    assert bar.get_ylim() == pytest.approx((-3.0, -1.0))
+
+
+def test_ticks_of_the_cubic_root_axis_keep_their_distance() -> None:
+    ticks = _cubic_ticks(-1.8, 3.7)
+    assert 0.0 in ticks
+    assert all(-1.8 <= np.cbrt(tick) <= 3.7 for tick in ticks)
+    assert np.diff(np.cbrt(ticks)).min() >= 0.08 * 5.5
 
 
 def test_scatter_refuses_other_lengths() -> None:

@@ -38,13 +38,17 @@ def _assemble(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {"methods": methods}
 
 
-def _draw(content: dict[str, Any]) -> Any:
+def _draw(content: dict[str, Any], unit: str = "basis functions or trees") -> Any:
     figure, axes = panels(2, 2)
     for ax, key in zip(axes.flat, PANELS, strict=True):
         curves = {WORDS.get(name, name): (curve["size"], curve[key]) for name, curve in content["methods"].items()}
-        plot_complexity(curves, ax, metric=key, unit="basis functions, trees or neurons")
+        plot_complexity(curves, ax, metric=key, unit=unit)
     legend_below(figure, axes)
     return figure
+
+
+def _draw_network(content: dict[str, Any]) -> Any:
+    return _draw(content, "basis functions or neurons")
 
 
 def _table(content: dict[str, Any]) -> Table:
@@ -61,5 +65,5 @@ COMPLEXITY = Experiment(
     "complexity", "Figure 1, section 7.1", "scores against model complexity", _parts, _assemble, _draw, _table
 )
 NETWORK = Experiment(
-    "network", "Appendix B", "a network as a basis function model", _network_parts, _assemble, _draw, _table
+    "network", "Appendix B", "a network as a basis function model", _network_parts, _assemble, _draw_network, _table
 )

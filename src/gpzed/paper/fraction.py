@@ -7,10 +7,12 @@ from typing import Any
 
 from gpzed.evaluation import RetainedCurve
 from gpzed.paper.bench import Experiment
-from gpzed.paper.drawing import panels
+from gpzed.paper.drawing import legend_below, panels
 from gpzed.paper.runs import table_parts, usable
 from gpzed.paper.store import floats
 from gpzed.plots import plot_retained
+
+REFERENCE = "GPVC"
 
 
 def _assemble(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -22,10 +24,20 @@ def _assemble(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _draw(content: dict[str, Any]) -> Any:
-    figure, axes = panels(1, 1, 6.0, 4.5)
+    """Draw the curves, and beside them their distance to that of GPVC: they lie close together."""
     threshold = floats(content["threshold"])
-    curves = {name: RetainedCurve(threshold, floats(percent)) for name, percent in content["percent"].items()}
-    plot_retained(curves, axes[0, 0])
+    percent = {name: floats(values) for name, values in content["percent"].items()}
+    reference = percent.get(REFERENCE)
+    figure, axes = panels(1, 1 if reference is None else 2)
+    plot_retained({name: RetainedCurve(threshold, values) for name, values in percent.items()}, axes[0, 0])
+    if reference is not None:
+        ax = axes[0, 1]
+        for name, values in percent.items():
+            ax.plot(threshold, values - reference, label=name)
+        ax.set(
+            xlim=axes[0, 0].get_xlim(), xlabel=axes[0, 0].get_xlabel(), ylabel=f"FR$_e$ minus that of {REFERENCE} [%]"
+        )
+    legend_below(figure, axes)
     return figure
 
 

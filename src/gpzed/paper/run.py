@@ -14,7 +14,7 @@ from gpzed.paper.methods import Effort
 from gpzed.paper.registry import EXPERIMENTS
 from gpzed.paper.store import ResultError, obtain, provenance, read_json, write_json
 from gpzed.pipeline import Reporter
-from gpzed.plots import save_figure
+from gpzed.plots import figure_style, save_figure
 
 QUICK_SIZE, QUICK_ITERATIONS, QUICK_BASIS, QUICK_COMPLEXITIES = 500, 15, 10, (5, 10)
 
@@ -159,7 +159,8 @@ def _finished(experiment: Experiment, path: Path, folder: Path, formats: Sequenc
     content = read_json(path)
     files = [path]
     if experiment.draw is not None and formats:
-        figure = experiment.draw(content["results"])
+        with figure_style():
+            figure = experiment.draw(content["results"])
         folder.mkdir(parents=True, exist_ok=True)
         for suffix in formats:
             files.append(folder / f"{experiment.name}.{suffix}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from gpzed.paper.bench import Experiment
 from gpzed.paper.drawing import panels
 from gpzed.paper.runs import table_parts, usable
@@ -24,11 +26,18 @@ def _assemble(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _draw(content: dict[str, Any]) -> Any:
     figure, axes = panels(2, 2, 4.6, 4.0)
-    for ax, (name, points) in zip(axes.flat, content["methods"].items(), strict=False):
+    runs = content["methods"]
+    redshifts = np.concatenate([floats(points[key]) for points in runs.values() for key in ("z_spec", "z_phot")])
+    log_std = np.log10(np.concatenate([floats(points["std"]) for points in runs.values()]))
+    shared: dict[str, tuple[float, float]] = {
+        "limits": (0.0, 1.02 * float(np.quantile(redshifts, 0.9995))),
+        "log_std_limits": (float(np.quantile(log_std, 0.01)), float(np.quantile(log_std, 0.99))),
+    }
+    for ax, (name, points) in zip(axes.flat, runs.items(), strict=False):
         prediction = Prediction.gaussian(floats(points["z_phot"]), 0.0, floats(points["std"]) ** 2)
-        plot_scatter(floats(points["z_spec"]), prediction, ax)
+        plot_scatter(floats(points["z_spec"]), prediction, ax, **shared)
         ax.set_title(name)
-    for ax in axes.flat[len(content["methods"]) :]:
+    for ax in axes.flat[len(runs) :]:
         ax.axis("off")
     return figure
 

@@ -12,13 +12,14 @@ from gpzed._types import FloatArray
 from gpzed.errors import ConvergenceWarning
 from gpzed.model import ExactGPRegressor, GPzRegressor
 from gpzed.paper.bench import Bench, Experiment, Table
-from gpzed.paper.drawing import panels
+from gpzed.paper.drawing import legend_below, panels
 from gpzed.paper.methods import PAPER_MODEL
 from gpzed.paper.store import Part, floats
 
 LIMITS, GAP = (-10.0, 10.0), (-6.0, -3.0)
 N_BASIS, N_ROWS, N_FUNCTIONS, N_GRID = 200, 800, 5, 241
 QUICK_BASIS, QUICK_ROWS = 30, 120
+BLUE, ORANGE, INK, FAINT = "#0072B2", "#D55E00", "#222222", "#8a8a8a"
 TITLES = {"exact GP": "full GP", "GPVL": "GPVL"}
 
 
@@ -102,15 +103,17 @@ def _draw(content: dict[str, Any]) -> Any:
     grid, truth, noise = (floats(content[key]) for key in ("grid", "true_mean", "true_std"))
     for ax, (name, model) in zip(axes.flat, content["methods"].items(), strict=True):
         mean, std = floats(model["mean"]), floats(model["std"])
-        ax.plot(content["x"], content["y"], ".", ms=2, color="0.6")
-        ax.fill_between(grid, mean - 2 * std, mean + 2 * std, color="tab:blue", alpha=0.2, lw=0)
-        for values in model["functions"]:
-            ax.plot(grid, values, lw=0.5, color="tab:blue")
-        ax.plot(grid, mean, color="black", lw=1.2)
+        ax.plot(content["x"], content["y"], ".", ms=2.5, color=FAINT, label="training rows")
+        ax.fill_between(grid, mean - 2 * std, mean + 2 * std, color=BLUE, alpha=0.2, lw=0, label=r"mean $\pm\,2\sigma$")
+        for index, values in enumerate(model["functions"]):
+            ax.plot(grid, values, lw=0.6, color=BLUE, label=None if index else "functions drawn")
+        ax.plot(grid, mean, color=INK, lw=1.3, label="mean")
         for sign in (-2.0, 2.0):
-            ax.plot(grid, truth + sign * noise, color="tab:red", lw=0.6, ls=":")
-        ax.set(title=TITLES[name], ylabel="y")
+            label = r"truth $\pm\,2\sigma$" if sign < 0 else None
+            ax.plot(grid, truth + sign * noise, color=ORANGE, lw=1.0, ls="--", label=label)
+        ax.set(title=TITLES[name], xlim=LIMITS, ylabel="y")
     axes[-1, 0].set_xlabel("x")
+    legend_below(figure, axes)
     return figure
 
 

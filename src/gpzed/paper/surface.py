@@ -112,24 +112,32 @@ def _assemble(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _draw_one(ax: Any, model: dict[str, Any], title: str) -> None:
-    """Draw a surface from above with the ellipses of its basis functions."""
+def _draw_one(ax: Any, model: dict[str, Any], title: str) -> Any:
+    """Draw a surface from above with the ellipses of its basis functions; return what the colours mean."""
     line = np.linspace(-LIMIT, LIMIT, N_GRID)
-    ax.contourf(line, line, floats(model["surface"]).reshape(N_GRID, N_GRID), np.linspace(-1.3, 1.3, 27), cmap="RdBu_r")
+    values = floats(model["surface"]).reshape(N_GRID, N_GRID)
+    colours = ax.contourf(line, line, values, np.linspace(-1.3, 1.3, 27), cmap="RdBu_r", extend="both")
     plot_basis_ellipses(
         floats(model["centres"]), floats(model["factors"]), ax, weights=floats(model["weights"]), names=("x", "y")
     )
     ax.set(title=title, xlim=(-LIMIT, LIMIT), ylim=(-LIMIT, LIMIT), aspect="equal")
+    return colours
 
 
 def _draw(content: dict[str, Any]) -> Any:
     figure, axes = panels(2, 4, 2.9, 3.1, sharex=True, sharey=True)
-    _draw_one(axes[0, 0], content["target"], "target")
+    colours = _draw_one(axes[0, 0], content["target"], "target")
     axes[1, 0].axis("off")
     places = [axes[row, column] for row in range(2) for column in range(1, 4)]
     for ax, code in zip(places, CODES, strict=True):
         model = content["methods"][f"GP{code}"]
-        _draw_one(ax, model, f"GP{code} (RMSE={model['rmse']:.4f})")
+        _draw_one(ax, model, f"GP{code} (RMSE {model['rmse']:.4f})")
+        ax.label_outer()
+    axes[0, 0].tick_params(labelbottom=True)
+    for ax in (axes[0, 0], axes[1, 1]):
+        ax.tick_params(labelleft=True)
+        ax.set_ylabel("y")
+    figure.colorbar(colours, ax=axes, label="f(x, y)", ticks=[-1.0, 0.0, 1.0], shrink=0.6, pad=0.01)
     return figure
 
 

@@ -15,8 +15,9 @@ from gpzed.model import GPzRegressor, SPGPRegressor
 from gpzed.paper import published
 from gpzed.paper.bench import Bench, Experiment, Table
 from gpzed.paper.data import Rows
-from gpzed.paper.drawing import panels
+from gpzed.paper.drawing import LOOKS, dress, panels
 from gpzed.paper.forest import train_forest
+from gpzed.paper.methods import PAPER_MODEL
 from gpzed.paper.store import Part
 from gpzed.plots import plot_complexity
 
@@ -64,7 +65,7 @@ def measure(name: str, size: Mapping[str, int], seed: int, n_threads: int | None
     model: Any = (
         SPGPRegressor(m, random_state=seed, **common)
         if name == "SPGP"
-        else GPzRegressor(m, name[2:], coarse_to_fine=False, random_state=seed, **common)
+        else GPzRegressor(m, name[2:], coarse_to_fine=False, random_state=seed, **{**PAPER_MODEL, **common})
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -122,16 +123,29 @@ def _assemble(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _draw(content: dict[str, Any]) -> Any:
-    figure, axes = panels(1, 3, 3.8, 3.4)
+    """Draw measured times, and thin lines that rise as the theory says through the middle of them."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    figure, axes = panels(1, 3, 3.6, 3.6)
     words = {"n": "training rows n", "d": "inputs d", "m": "basis functions or trees m"}
     for ax, (letter, label) in zip(axes.flat, words.items(), strict=True):
-        curves = {
-            f"{name}: {run['exponent'][letter]:.2f}": (run["grid"][letter], run["seconds"][letter])
-            for name, run in content["methods"].items()
-        }
+        curves = {}
+        for name, run in content["methods"].items():
+            label_of_line = f"{name}: {run['exponent'][letter]:.2f} ({run['theory'][letter]:.2f})"
+            curves[label_of_line] = (run["grid"][letter], run["seconds"][letter])
         plot_complexity(curves, ax)
+        dress(ax)
+        for name, run in content["methods"].items():
+            theory = _theory(name, letter, run["centre"], run["grid"][letter])
+            scale = np.exp(np.mean(np.log(run["seconds"][letter])) - np.mean(np.log(theory)))
+            ax.plot(run["grid"][letter], scale * theory, color=LOOKS[name]["color"], lw=0.6, alpha=0.7)
         ax.set(yscale="log", xlabel=label, ylabel="seconds")
-        ax.legend(frameon=False, fontsize=7, title="fitted exponent", title_fontsize=7)
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        ax.yaxis.set_minor_formatter(NullFormatter())
+        low, high = ax.get_ylim()
+        ax.set_ylim(low, high * (high / low) ** 0.35)  # room for the legend
+        ax.legend(fontsize=7.5, title=f"exponent of {letter}, and of the theory", title_fontsize=7.5, loc="upper left")
     return figure
 
 

@@ -37,7 +37,14 @@ def _image(z: FloatArray, z_phot: FloatArray, log_std: FloatArray, limits: tuple
 
 
 @drawn
-def plot_scatter(z_spec: npt.ArrayLike, prediction: Prediction, ax: Any = None) -> Any:
+def plot_scatter(
+    z_spec: npt.ArrayLike,
+    prediction: Prediction,
+    ax: Any = None,
+    *,
+    limits: tuple[float, float] | None = None,
+    log_std_limits: tuple[float, float] | None = None,
+) -> Any:
     """Draw photometric against spectroscopic redshift, coloured by the logarithm of the predicted uncertainty.
 
     Parameters
@@ -45,6 +52,11 @@ def plot_scatter(z_spec: npt.ArrayLike, prediction: Prediction, ax: Any = None) 
     z_spec : array-like of shape (n,)
     prediction : Prediction
     ax : matplotlib axes, optional
+    limits : pair of float, optional
+        Range of both axes; by default one that shows all but a few in a thousand.
+    log_std_limits : pair of float, optional
+        Range of the colours, log10 of the standard deviation; by default one that holds 98 % of the objects. Give it
+        for colours that mean the same in several panels.
 
     Returns
     -------
@@ -64,8 +76,8 @@ def plot_scatter(z_spec: npt.ArrayLike, prediction: Prediction, ax: Any = None) 
         msg = f"`z_spec` has shape {z.shape} but the prediction has {len(z_phot)} objects; give one value per object."
         raise ValueError(msg)
     log_std = np.log10(prediction.std)
-    limits = _limits(z, z_phot)
-    low, high = np.quantile(log_std, [0.01, 0.99])
+    limits = _limits(z, z_phot) if limits is None else limits
+    low, high = np.quantile(log_std, [0.01, 0.99]) if log_std_limits is None else log_std_limits
     scale = ScalarMappable(Normalize(low, max(high, low + 1e-6)), uncertainty_map())
     if len(z) <= MAX_POINTS:
         order = np.argsort(-log_std)
@@ -84,5 +96,6 @@ def plot_scatter(z_spec: npt.ArrayLike, prediction: Prediction, ax: Any = None) 
         ax.plot(line, line + sign * OUTLIER * (1.0 + line), color=FAINT, lw=0.8, ls=":", zorder=2)
     ax.set(xlim=limits, ylim=limits, xlabel=Z_SPEC, ylabel=Z_PHOT)
     ax.set_box_aspect(1)
-    ax.figure.colorbar(scale, ax=ax, label=r"$\log_{10}\,\sigma_z$, predicted", pad=0.02, extend="both")
+    beside = ax.inset_axes((1.03, 0.0, 0.045, 1.0))  # as high as the square, whatever the shape of the figure
+    ax.figure.colorbar(scale, cax=beside, label=r"$\log_{10}\,\sigma_z$, predicted", extend="both")
     return ax

@@ -88,13 +88,15 @@ def plot_improvement(curves: Improvement | Mapping[str, Improvement], ax: Any = 
         ax.plot(100.0 * curve.fractions, curve.values, **style)
     ax.axhline(0.0, color=FAINT, lw=0.8)
     ax.set_yscale("function", functions=(np.cbrt, lambda y: y**3))
-    largest = max((float(np.nanmax(np.abs(c.values), initial=0.0)) for c in named.values()), default=1.0)
-    ticks = np.array([v for v in (0.1, 1, 10, 50, 100, 500, 1000, 5000, 10000) if v <= 1.3 * largest] or [0.1])
-    ax.set_yticks([*-ticks[::-1], 0.0, *ticks])
+    values = np.concatenate([[0.0], *(curve.values[np.isfinite(curve.values)] for curve in named.values())])
+    low, high = np.cbrt([values.min(), values.max()])
+    margin = 0.05 * (high - low or 1.0)
+    ax.set_yticks(_cubic_ticks(low - margin, high + margin))
+    ax.set_ylim((low - margin) ** 3, (high + margin) ** 3)
     ax.yaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    where = f" relative to {reference}" if reference else ""
-    ax.set(xlim=(0.0, 100.0), xlabel=KEPT, ylabel=f"{metric_label(metric)}: difference{where} [%]")
+    where = f" to {reference}" if reference else ""
+    ax.set(xlim=(0.0, 100.0), xlabel=KEPT, ylabel=f"{metric_label(metric).removesuffix(' [%]')}, relative{where} [%]")
     add_legend(ax)
     return ax
 
@@ -133,6 +135,18 @@ def plot_complexity(
     ax.set(xlabel=f"number of {unit}", ylabel=metric_label(metric))
     add_legend(ax)
     return ax
+
+
+def _cubic_ticks(low: float, high: float) -> list[float]:
+    """Return round numbers, zero among them, whose cubic roots lie between low and high and not too close together."""
+    ticks = [0.0]
+    for sign, end in ((1.0, high), (-1.0, -low)):
+        last = 0.0
+        for size in (0.01, 0.1, 1.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 5000.0, 10000.0):
+            if last + 0.08 * (high - low) <= np.cbrt(size) <= end:
+                ticks.append(sign * size)
+                last = float(np.cbrt(size))
+    return sorted(ticks)
 
 
 def _one_metric(curves: Mapping[str, Any]) -> str:
