@@ -85,9 +85,12 @@ def test_compiled_likelihood_is_that_of_numpy(
     state = heads.state(layout)
     compiled = likelihood(block, Scratch(), state, heads.Theta)
     (held_out,) = held_out_likelihood(block, Scratch(), state, heads.Theta)
+    factors = fit_head_posteriors(ThreadEngine(X, y, omega, width=layout.n_weights, n_threads=1), heads, layout)
+    predicted = predict_mixture(X, heads, factors, layout, Team(1))
     monkeypatch.setattr(fastmath, "_library", None)
     expected = likelihood(block, Scratch(), state, heads.Theta)
-    for result, value in zip((*compiled, held_out), (*expected, expected[2]), strict=True):
+    parts = predict_mixture(X, heads, factors, layout, Team(1))
+    for result, value in zip((*compiled, held_out, *predicted), (*expected, expected[2], *parts), strict=True):
         np.testing.assert_allclose(result, value, rtol=1e-11, atol=1e-12 * np.abs(value).max())
 
 

@@ -88,3 +88,45 @@ TARGET static int NAME(heads)(const struct call *c)
     }
     return 0;
 }
+
+/* sum_a (4, K, n) = weights, means, model variances |W_k Phi|^2 and noise variances of the heads. Theta is in A, the
+ * lower triangular W_k (K, m + k, m + k) are in w. */
+TARGET static int NAME(mixture)(const struct call *c)
+{
+    struct head_work w = divide_heads(c, PANEL);
+    size_t M = c->m + c->k, K = c->K, outputs = 3 * K, packed = (M + TILE - 1) / TILE * TILE * M;
+    ALIGNED double log_beta[PANEL], sum[PANEL], top[PANEL];
+    double *O = w.H.data, *Phi = w.Phi.data, *T = w.T;
+    pack(c->Ct, c->m, c->q, c->q, 1, w.C);
+    pack(c->A, outputs, M, 1, outputs, w.Theta_t);
+    for (size_t k = 0; k < K; k++)
+        pack(c->w + k * M * M, M, M, M, 1, w.whiteners + k * packed);
+    for (size_t start = 0; start < c->n; start += PANEL) {
+        size_t bytes = sizeof(double) * smaller(PANEL, c->n - start);
+        NAME(map_panel)(c, start, w.Z.data);
+        NAME(respond_panel)(c, w.C, w.Z.data, Phi, log_beta);
+        NAME(product)(w.Theta_t, outputs, M, FULL, Phi, O);
+        double *restrict gate = O + 2 * K * PANEL, *restrict b = O + K * PANEL;
+        EACH_LANE top[i] = gate[i];
+        for (size_t k = 1; k < K; k++)
+            EACH_LANE top[i] = gate[k * PANEL + i] > top[i] ? gate[k * PANEL + i] : top[i];
+        EACH_LANE sum[i] = 0.0;
+        for (size_t k = 0; k < K; k++)
+            EACH_LANE sum[i] += gate[k * PANEL + i] = exp_one(gate[k * PANEL + i] - top[i]);
+        for (size_t k = 0; k < K; k++) {
+            double *out = c->sum_a + k * c->n + start;
+            size_t step = K * c->n, row = k * PANEL;
+            EACH_LANE gate[row + i] /= sum[i];
+            EACH_LANE b[row + i] = b[row + i] < MIN_HEAD_LOG_BETA ? MIN_HEAD_LOG_BETA : b[row + i];
+            EACH_LANE b[row + i] = exp_one(-(b[row + i] > MAX_HEAD_LOG_BETA ? MAX_HEAD_LOG_BETA : b[row + i]));
+            NAME(product)(w.whiteners + k * packed, M, M, LOWER, Phi, T);
+            EACH_LANE top[i] = 0.0;
+            NAME(add_products)(T, T, M, 1.0, top); /* Eq. 3.13 */
+            memcpy(out, gate + row, bytes);
+            memcpy(out + step, O + row, bytes);
+            memcpy(out + 2 * step, top, bytes);
+            memcpy(out + 3 * step, b + row, bytes);
+        }
+    }
+    return 0;
+}

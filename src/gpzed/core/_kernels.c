@@ -190,8 +190,9 @@ static struct pair_work divide_pairs(const struct call *c, size_t panel)
 
 /* Memory of a call over heads. */
 struct head_work {
-    double *C, *Theta_t, *Theta;     /* packed */
-    struct strip Z, Phi, G, H;       /* of q, m + k, m and 3 K features */
+    double *C, *Theta_t, *Theta, *whiteners; /* packed */
+    struct strip Z, Phi, G, H;               /* of q, m + k, m and 3 K features */
+    double *T;                               /* panel of m + k features */
     double *end;
 };
 
@@ -207,6 +208,8 @@ static struct head_work divide_heads(const struct call *c, size_t panel)
     w.Phi = take_strip(&next, M, M, panel, panels);
     w.G = take_strip(&next, c->m, c->m, panel, panels);
     w.H = take_strip(&next, 3 * c->K, 4 * c->K, panel, panels);
+    w.T = take(&next, M * panel);
+    w.whiteners = take(&next, c->w ? c->K * (M + TILE) * M : 0);
     w.end = next;
     return w;
 }
@@ -259,6 +262,7 @@ DISPATCH(gradient)
 DISPATCH(exponential)
 DISPATCH(spread)
 DISPATCH(heads)
+DISPATCH(mixture)
 
 /* Numbers that `work` must hold for a call. */
 size_t gpzed_work_size(const struct call *c)
@@ -283,7 +287,7 @@ size_t gpzed_spread_work_size(const struct call *c)
     return (uintptr_t)divide_pairs(&aligned, BEST_PANEL).end / sizeof(double) + 8;
 }
 
-/* Numbers that `work` must hold for a call of `heads`. */
+/* Numbers that `work` must hold for a call of `heads` or `mixture`. */
 size_t gpzed_heads_work_size(const struct call *c)
 {
     struct call aligned = *c;

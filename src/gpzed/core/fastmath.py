@@ -32,6 +32,7 @@ _FUNCTIONS = (
     "exponential",
     "spread",
     "heads",
+    "mixture",
     "pair_factors",
 )
 MAX_FUSED = 256
@@ -170,7 +171,8 @@ def _run(function: str, Xt: FloatArray, basis: Basis, scratch: Scratch, **argume
     call.is_inverse = bool(arguments.get("is_inverse", False))
     call.stride_feature, call.stride_row = (stride // 8 for stride in Xt.strides)
     call.K = int(arguments.get("K", 0))
-    size = _library.gpzed_heads_work_size if function == "heads" else _library.gpzed_work_size
+    call.w = arrays["w"].ctypes.data if "w" in arrays else None
+    size = _library.gpzed_heads_work_size if call.K else _library.gpzed_work_size
     work = scratch.array("work", (size(ctypes.byref(call)),))
     for name, value in (arrays | {"Xt": Xt, "work": work}).items():
         setattr(call, name, value.ctypes.data)
@@ -323,6 +325,27 @@ def heads_block(
     v = None if v is None else np.broadcast_to(v, (K, len(y)))
     _run("heads", Xt, basis, scratch, y=y, omega=omega, v=v, A=Theta, K=K, sums=sums, **results)
     return Z_G, Phi_H, sums.reshape(())
+
+
+def mixture_block(
+    Xt: FloatArray, basis: Basis, Theta: FloatArray, whiteners: FloatArray, scratch: Scratch
+) -> FloatArray:
+    """Weights, means, model variances and noise variances of K heads, of shape (4, K, n).
+
+    Parameters
+    ----------
+    Xt : ndarray of shape (d, n)
+    basis : Basis
+        Its u and b have no meaning here.
+    Theta : ndarray of shape (m + k, 3 K)
+    whiteners : ndarray of shape (K, m + k, m + k)
+        Lower triangular ``W_k``: the model variance of head k is ``|W_k Phi|^2``.
+    scratch : Scratch
+    """
+    K = len(whiteners)
+    out = np.empty((4, K, Xt.shape[1]))
+    _run("mixture", Xt, basis, scratch, A=Theta, w=whiteners, K=K, sum_a=out)
+    return out
 
 
 def exp_in_place(x: FloatArray) -> None:

@@ -24,7 +24,7 @@ from gpzed._types import FloatArray, IntArray
 from gpzed.core.basis import pull_back
 from gpzed.core.engine import Block, Engine, Scratch, Sums, Team, block_rows, by_kind
 from gpzed.core.evidence import LOG_2PI, State, make_state, pulled_back, responses
-from gpzed.core.fastmath import heads_block
+from gpzed.core.fastmath import heads_block, mixture_block
 from gpzed.core.linalg import Factor, cholesky
 from gpzed.core.parameters import Layout, Parameters
 from gpzed.core.prior import shape_prior
@@ -232,14 +232,19 @@ def _predict_block(
     spreads: Sequence[Spread] = (),
 ) -> Components:
     """Moments of a block; with `spreads` those that uncertain inputs add, else what a refresh left in the block."""
-    Phi = responses(block, scratch, state)[1]
-    outputs = head_outputs(Theta, Phi)
-    nu = np.stack([np.square(factor.whitener @ Phi).sum(axis=0) for factor in factors])  # Eq. 3.13
+    if state.is_compiled:
+        whiteners = np.stack([factor.whitener for factor in factors])
+        pi, mean, nu, noise = mixture_block(block.Xt, state.of(block.kind).basis, Theta, whiteners, scratch)
+    else:
+        Phi = responses(block, scratch, state)[1]
+        mean, log_beta, log_pi = head_outputs(Theta, Phi)
+        nu = np.stack([np.square(factor.whitener @ Phi).sum(axis=0) for factor in factors])  # Eq. 3.13
+        pi, noise = np.exp(log_pi), np.exp(-log_beta)
     added = np.zeros_like(nu) if block.v is None else block.v
     if spreads and block.kind != 0:
         added, nu_added = np.split(spreads[block.kind - 1](block.Xt, scratch), 2)
         nu = nu + nu_added
-    return Components(np.exp(outputs.log_pi), outputs.mean, nu, np.exp(-outputs.log_beta), added)
+    return Components(pi, mean, nu, noise, added)
 
 
 def score(
