@@ -10,6 +10,7 @@ from scipy import stats
 
 from gpzed import GPzRegressor, load_model
 from gpzed.core.density import Density, Group, GroupMoments, Stack, condition, fit_gaussian, log_density
+from gpzed.errors import DataWarning
 from gpzed.model.data import ArrayData, fit_standardisation
 from gpzed.model.kinds import NoiseClasses, RawRows, fit_noise_classes, keys_of
 
@@ -275,12 +276,20 @@ def test_errors_far_from_those_of_training_have_classes_of_their_own():
     classes = fit_noise_classes(
         RawRows(np.random.default_rng(0).standard_normal((50, 2)), std[:, 0], std[:, 0], std), 4
     )
-    target = np.array([[0.1, 0.2], [1.0, 2.0], [0.01, 0.02], [0.1, 7.0]])
-    codes = classes.assign(target, np.array([[True, True]] * 3 + [[True, False]]))
-    assert [code < 0 for code in codes[:, 0]] == [True, False, False, True]
-    for row in (0, 1, 2):
-        np.testing.assert_allclose(np.sqrt(classes.variance(tuple(codes[row]))), target[row], rtol=0.2)
-    assert np.sqrt(classes.variance(tuple(codes[3])))[0] == pytest.approx(0.1, rel=0.2)
+    target = np.array([[0.1, 0.2], [1.0, 2.0], [0.01, 0.02], [2.0, 0.1], [0.1, 7.0]])
+    codes = classes.assign(target, np.array([[True, True]] * 4 + [[True, False]]))
+    assert [code < 0 for code in codes[:, 0]] == [True, True, True, False, True]  # but for one, as in a class
+    assert [bool(code) for code in codes[:, 1]] == [False, True, True, True, False]  # times a factor
+    for row in (0, 1, 2, 3):
+        np.testing.assert_allclose(np.sqrt(classes.variance(tuple(codes[row]))), target[row], rtol=0.25)
+    assert np.sqrt(classes.variance(tuple(codes[4])))[0] == pytest.approx(0.1, rel=0.2)
+    np.testing.assert_array_equal(classes.assign(target, np.ones((5, 2), bool), refine=False)[:, 1:], 0)
+
+
+def test_errors_that_the_scatter_of_the_inputs_has_no_room_for_are_told_of():
+    X, y = sky(400)
+    with pytest.warns(DataWarning, match=r"errors of the inputs are larger than the scatter of these allows.*X_std"):
+        quick(n_basis=4, max_iter=3).fit(X, y, X_std=np.full(X.shape, 1.0))
 
 
 # ------------------------------------------------------------------------------------------ nothing else changes

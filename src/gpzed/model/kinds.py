@@ -7,6 +7,7 @@ and a covariance that all such rows share. Complete rows without errors are kind
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from scipy.cluster.vq import kmeans2
 from gpzed._types import BoolArray, FloatArray, IntArray
 from gpzed.core.density import Conditional, Density, Group, GroupMoments, choose_mixture, factor, fit_gaussian
 from gpzed.core.uncertain import Kind
+from gpzed.errors import DataWarning
 from gpzed.model.whitening import Moments, Whitening
 from gpzed.prediction import Prediction
 
@@ -26,10 +28,12 @@ Key = tuple[bytes, Code]
 """Pattern of the inputs seen (one byte each), and code of the errors."""
 MIN_NOISE = 1e-3
 """Errors below this part of an input's standard deviation are taken for this much: they do not matter."""
-LEVEL = 1.4
-"""Errors unlike those of training are rounded to powers of this."""
+LEVEL = 1.25
+"""Errors unlike those of training are those of a class of training times a power of this."""
 MAX_DISTANCE = 0.35
 """Root mean square difference of ln errors from a class of training beyond which a row is unlike these."""
+COARSE, MAX_SCALED = 1.5, 0.2
+"""Where that differs by more, too, the errors of every input are rounded to powers of the first."""
 MIN_SHARE = 0.01
 """Components with a smaller probability for a row are left out."""
 MAX_SHARERS = 3
@@ -41,6 +45,8 @@ COMMON_ROWS = 100
 kind with few rows costs more than it tells."""
 MIXTURE_ROWS = 10_000
 """Rows that the mixture is fitted to at most."""
+MIN_ROOM, ROWS_TO_JUDGE = 0.6, 20
+"""Variance in units of that of the errors below which errors cannot be right, and complete rows per input to tell."""
 CANDIDATES = (1, 2, 4, 6)
 """Numbers of components among which rows held out choose."""
 
@@ -98,30 +104,41 @@ class NoiseClasses:
     def assign(self, X_std: FloatArray, seen: BoolArray, refine: bool = True) -> IntArray:
         """Codes (n, 1 + d) of the errors of each row, those of inputs that are not seen left aside.
 
-        Rows near a class of training are (-1 - class, 0, ...). Others, as of a shallower survey, have 1 and then the
-        number of steps of a factor `LEVEL` for each input.
+        Rows near a class of training are (-1 - class, 0, ...). With `refine` others, as of a shallower survey, are (-1
+        - class, steps, 0, ...): all errors of a class times a power of `LEVEL`. Those that are unlike even these have 1
+        and then the number of steps of a factor `COARSE` for each input.
         """
         n, d = X_std.shape
+        count = np.maximum(seen.sum(axis=1), 1)
         log_std = np.where(seen, np.log(np.maximum(np.where(seen, X_std, 1.0), self.floor)), 0.0)
-        best, label = np.full(n, np.inf), np.zeros(n, dtype=np.intp)
+        best, label = np.full((2, n), np.inf), np.zeros((2, n), dtype=np.intp)
+        steps = np.zeros(n)
         for index, centre in enumerate(self.centres):
-            distance = np.sum(np.where(seen, log_std - centre, 0.0) ** 2, axis=1)
-            closer = distance < best
-            best[closer], label[closer] = distance[closer], index
+            difference = np.where(seen, log_std - centre, 0.0)
+            shift = np.round(difference.sum(axis=1) / count / np.log(LEVEL))
+            shifted = np.where(seen, difference - shift[:, None] * np.log(LEVEL), 0.0)
+            for which, values in enumerate((difference, shifted)):
+                distance = np.sum(values**2, axis=1)
+                closer = distance < best[which]
+                best[which, closer], label[which, closer] = distance[closer], index
+                if which == 1:
+                    steps[closer] = shift[closer]
         codes = np.zeros((n, 1 + d), dtype=np.intp)
-        codes[:, 0] = -1 - label
+        codes[:, 0] = -1 - label[0]
         if not refine:
             return codes
-        far = best > MAX_DISTANCE**2 * np.maximum(seen.sum(axis=1), 1)
-        codes[far, 0] = 1
-        codes[far, 1:] = np.where(seen, np.round(log_std / np.log(LEVEL)), 0.0)[far]
+        far, farther = best > np.array([[MAX_DISTANCE], [MAX_SCALED]]) ** 2 * count
+        codes[far, 0], codes[far, 1] = -1 - label[1, far], steps[far]
+        farther &= far
+        codes[farther, 0] = 1
+        codes[farther, 1:] = np.where(seen, np.round(log_std / np.log(COARSE)), 0.0)[farther]
         return codes
 
     def variance(self, code: Code) -> FloatArray:
         """Error variances that a code stands for, (d,)."""
         if code[0] < 0:
-            return np.asarray(self.variances[-1 - code[0]])
-        return np.asarray(LEVEL ** (2.0 * np.array(code[1:])))
+            return np.asarray(self.variances[-1 - code[0]] * LEVEL ** (2.0 * code[1]))
+        return np.asarray(COARSE ** (2.0 * np.array(code[1:])))
 
 
 def fit_noise_classes(rows: RawRows, n_classes: int) -> NoiseClasses | None:
@@ -173,6 +190,31 @@ class InputModel:
 
 def _noise_of(key: Key, noise: NoiseClasses | None) -> FloatArray:
     return np.zeros(len(key[0])) if not key[1] or noise is None else noise.variance(key[1])
+
+
+def warn_of_large_errors(rows: RawRows) -> None:
+    """Warn if errors leave no room for true inputs: in some direction their mean variance exceeds the scatter.
+
+    Complete rows are judged: inputs and errors that are independent have at least the scatter of the errors.
+    """
+    complete = np.isfinite(rows.X).all(axis=1)
+    if rows.X_std is None or complete.sum() < ROWS_TO_JUDGE * rows.X.shape[1]:
+        return
+    error = np.sqrt(np.mean(rows.X_std[complete] ** 2, axis=0))
+    noisy = error > 0.0
+    if not noisy.any():
+        return
+    scatter = np.cov((rows.X[complete][:, noisy] / error[noisy]).T).reshape(int(noisy.sum()), -1)
+    room = float(np.linalg.eigvalsh(scatter)[0])
+    if room < MIN_ROOM:
+        warnings.warn(
+            "the errors of the inputs are larger than the scatter of these allows: in one direction it is "
+            f"{np.sqrt(max(room, 0.0)):.2f} of what errors alone, independent of each other, would give; expected 1 or "
+            "more. Are they overstated, or correlated? Scale `X_std` down or leave it out (`errors` in section "
+            "[features]).",
+            DataWarning,
+            stacklevel=3,
+        )
 
 
 def keys_of(

@@ -34,7 +34,7 @@ from gpzed.model.inputs import (
     is_lazy,
     validate_table,
 )
-from gpzed.model.kinds import RawRows
+from gpzed.model.kinds import MIXTURE_ROWS, RawRows, warn_of_large_errors
 from gpzed.model.options import check_options, choose_n_basis
 from gpzed.model.partitioned import PartitionedData, Partitions, SpreadData
 from gpzed.model.recalibration import MIN_ROWS, Recalibration, RecalibrationMethod, fit_recalibration
@@ -557,6 +557,8 @@ class GPzRegressor(FittedModel):
             self.members_ = run_in_parallel(train, self.n_members, n_parallel, halt)
             self.coverage_ = learn_coverage(first[0], other) if self.coverage else None
             self.recalibration_ = self._learn_recalibration(first[0], other)
+        if first[0].has_errors:
+            warn_of_large_errors(first[0].sample(MIXTURE_ROWS, np.random.default_rng(0)))
         if not self.keep_checkpoint:
             self.remove_checkpoints()
         self.n_basis_ = options.n_basis
