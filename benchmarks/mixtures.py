@@ -1,15 +1,16 @@
 """Real catalogues from file to score: the paper's model, one head, five heads, and the committee that is the default.
 
-    python benchmarks/mixtures.py > docs/results/mixtures.jsonl
+    python benchmarks/mixtures.py --points docs/results/points.jsonl > docs/results/mixtures.jsonl
 
 Each line is one catalogue and one configuration, everything else as `gpzed train` has it by default. DC2 and BOSS have
 test files of their own; of the others a random 30 % is kept for the test. Needs the catalogues (`--data-dir`, or
-GPZED_DATA).
+GPZED_DATA). With `--points`, scores of other numbers that might be quoted for each density of the default go to a file.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import tempfile
 import time
@@ -20,7 +21,10 @@ import numpy as np
 from common import emit
 from gpzed.catalog import Catalog, read_catalog, write_catalog
 from gpzed.config import RunConfig
+from gpzed.evaluation import metrics
 from gpzed.pipeline import evaluate, predict, train
+from gpzed.pipeline.predictions import read_prediction_file
+from gpzed.prediction import Prediction
 
 ROOT = Path(__file__).resolve().parents[1]
 CATALOGUES = {
@@ -52,6 +56,25 @@ def tables(folder: Path, name: str) -> tuple[Catalog, Catalog]:
     return table.take(kept), table.take(~kept)
 
 
+def score_points(path: Path, name: str, output: Path) -> None:
+    """Write scores of all numbers that a density may be quoted by, a line each."""
+    file = read_prediction_file(path, need_truth=True)
+    with output.open("a", encoding="utf-8") as stream:
+        for point in ("best", "mean", "median", "mode"):
+            dz = point_metrics(file.z_spec, file.prediction, point)
+            stream.write(json.dumps({"catalogue": name, "point": point, **dz}) + "\n")
+
+
+def point_metrics(z: np.ndarray, prediction: Prediction, point: str) -> dict[str, float]:
+    return {
+        "rmse": metrics.rmse(z, prediction, point=point),
+        "fr_0.15": metrics.fraction_retained(z, prediction, threshold=0.15, point=point),
+        "fr_0.05": metrics.fraction_retained(z, prediction, threshold=0.05, point=point),
+        "sigma_nmad": metrics.sigma_nmad(z, prediction, point=point),
+        "bias": metrics.bias(z, prediction, point=point),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
@@ -59,6 +82,7 @@ def main() -> None:
     )
     parser.add_argument("--catalogues", nargs="+", choices=list(CATALOGUES), default=list(CATALOGUES))
     parser.add_argument("--configurations", nargs="+", choices=list(CONFIGURATIONS), default=list(CONFIGURATIONS))
+    parser.add_argument("--points", type=Path, help="file for the scores of other point estimates; lines are added")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     for name in args.catalogues:
@@ -75,6 +99,8 @@ def main() -> None:
                 predict(paths[2], paths[1], paths[3])
                 predicted = time.perf_counter()
                 scores = evaluate([paths[3]])[0].to_dict()
+                if args.points is not None and configuration == "default":
+                    score_points(paths[3], name, args.points)
             emit(
                 {
                     "benchmark": "mixtures",

@@ -15,13 +15,17 @@ STRUCTURES = ("GL", "VL", "GD", "VD", "GC", "VC")
 
 
 def jobs(quick: bool) -> list[list[str]]:
-    """Command lines: six structures, then m, then n, memory and prediction."""
+    """Command lines: evidence by structure and m, then by structure and n, then streaming, then prediction."""
     evidence, predict = str(HERE / "evidence.py"), str(HERE / "predict.py")
-    table = [[evidence, "--structure", code, "--n", "100000", "--m", "100"] for code in STRUCTURES]
-    table += [[evidence, "--n", "100000", "--m", str(m)] for m in (5, 25, 500)]
-    table += [[evidence, "--n", str(n), "--m", "100", "--repeat", "3"] for n in (10_000, 1_000_000)]
+    sizes = [(100_000, m) for m in (5, 25, 100, 500)] + [(n, 100) for n in (10_000, 1_000_000)]
+    table = [
+        [evidence, "--structure", code, "--n", str(n), "--m", str(m)]
+        + (["--repeat", "3"] if n * m * m > 2 * 10**9 else [])
+        for n, m in sizes
+        for code in STRUCTURES
+    ]
     table += [[evidence, "--n", "1000000", "--m", "100", "--repeat", "2", "--stream"]]
-    table += [[predict, "--n", "200000", "--structure", code] for code in ("VL", "VC")]
+    table += [[predict, "--n", "200000", "--structure", code] for code in STRUCTURES]
     return [[*job, "--repeat", "2"] for job in table if "1000000" not in job] if quick else table
 
 

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from gpzed._config_text import commented, describe_type, fits_type, nearest, parameter_docs
 from gpzed.catalog.photometry import Sentinels
@@ -81,6 +81,11 @@ class PredictConfig:
 
     Parameters
     ----------
+    point : {"best", "mean", "median", "mode"}
+        What is written as z_phot: the redshift of least expected loss (`gpzed.Prediction.best`), or another number from
+        the density.
+    positive : bool
+        Whether densities are cut at zero redshift, exactly.
     quantiles : list of float
         Levels between 0 and 1; 0.16 becomes the column z_q16.
     components : bool or None
@@ -92,6 +97,8 @@ class PredictConfig:
         Rows worked on at a time; chosen by the width of the table if left out.
     """
 
+    point: Literal["best", "mean", "median", "mode"] = "best"
+    positive: bool = True
     quantiles: tuple[float, ...] = ()
     components: bool | None = None
     columns: tuple[str, ...] | None = None

@@ -11,6 +11,7 @@ import pytest
 
 from gpzed.catalog import Catalog, read_catalog
 from gpzed.features import Flag
+from gpzed.prediction import Prediction
 from pipeline.galaxy_files import galaxies, write
 
 Call = Callable[..., tuple[int, str, str]]
@@ -60,8 +61,9 @@ def test_an_object_without_any_band_gets_the_prior_and_a_flag(call: Call, model:
     p, err = predicted(call, model, changed(**nothing), tmp_path)
     z = np.asarray(galaxies(400)["z_spec"])
     assert p["z_flags"][0] & Flag.NO_MEASUREMENT
-    assert p["z_phot"][0] == pytest.approx(z.mean(), abs=0.01)
-    assert p["z_std"][0] == pytest.approx(z.std(), rel=0.05)
+    prior = Prediction.gaussian([z.mean()], 0.0, z.var(), lower=0.0)
+    assert p["z_mean"][0] == pytest.approx(prior.mean[0], abs=0.01)
+    assert p["z_std"][0] == pytest.approx(prior.std[0], rel=0.05)
     assert p["z_coverage"][0] == 0.0
     assert "flagged NO_MEASUREMENT (32): 1" in err
 

@@ -188,8 +188,8 @@ def test_other_point_estimates():
     z, p = sample()
     assert rmse(z, p, point="median") == pytest.approx(np.sqrt(np.mean(((z - p.median) / (1 + z)) ** 2)))
     assert sigma_nmad(z, p, point="mode") != sigma_nmad(z, p)
-    with pytest.raises(ValueError, match="`point` is 'best'; expected 'mean', 'median' or 'mode'"):
-        bias(z, p, point="best")
+    with pytest.raises(ValueError, match="`point` is 'average'; expected one of 'z_phot', 'best'"):
+        bias(z, p, point="average")
 
 
 @pytest.mark.parametrize("name", ["bias", "rmse", "sigma_nmad", "pit_ks"])

@@ -68,8 +68,8 @@ def test_predictions_are_good_and_columns_and_order_are_kept(folder: Path) -> No
     before, after = read_catalog(folder / "survey.parquet"), read_catalog(folder / "out.parquet")
     for name in before.names:
         np.testing.assert_array_equal(after[name], before[name])
-    assert after.names[-7:] == (
-        "z_phot", "z_std", "z_var_model", "z_var_noise", "z_var_input", "z_coverage", "z_flags",
+    assert after.names[-8:] == (
+        "z_phot", "z_mean", "z_std", "z_var_model", "z_var_noise", "z_var_input", "z_coverage", "z_flags",
     )  # fmt: skip
     assert after["z_flags"].dtype == np.uint32
     total = after["z_var_model"] + after["z_var_noise"] + after["z_var_input"]
@@ -83,7 +83,8 @@ def test_predictions_are_good_and_columns_and_order_are_kept(folder: Path) -> No
 
 
 def test_an_object_without_measurements_gets_the_prior(folder: Path) -> None:
-    predict(folder / "model.gpzed", folder / "survey.parquet", folder / "prior.parquet")
+    options = PredictConfig(point="mean", positive=False)
+    predict(folder / "model.gpzed", folder / "survey.parquet", folder / "prior.parquet", options)
     table, trained = read_catalog(folder / "prior.parquet"), load_pipeline(folder / "model.gpzed")
     assert table["z_flags"][4] & Flag.NO_MEASUREMENT
     assert table["z_phot"][4] == trained.redshift_mean
@@ -152,7 +153,7 @@ def test_quantiles_columns_and_components(folder: Path) -> None:
     config = quick_config()
     config = config.override("model", n_members=2)
     train(folder / "train.parquet", folder / "committee.gpzed", config)
-    options = PredictConfig(quantiles=(0.05, 0.16, 0.5, 0.975), columns=("id", "z_spec"))
+    options = PredictConfig(positive=False, quantiles=(0.05, 0.16, 0.5, 0.975), columns=("id", "z_spec"))
     predict(folder / "committee.gpzed", folder / "survey.parquet", folder / "q.parquet", options)
     table = read_catalog(folder / "q.parquet")
     assert table.names[:2] == ("id", "z_spec")
@@ -160,10 +161,32 @@ def test_quantiles_columns_and_components(folder: Path) -> None:
     assert "name" not in table
     assert (np.diff([table[f"z_q{q}"] for q in ("05", "16", "50", "97.5")], axis=0) > 0).all()
     mean = sum(table[f"z_weight_{k}"] * table[f"z_mean_{k}"] for k in (1, 2))
-    np.testing.assert_allclose(table["z_phot"], mean, rtol=1e-9)
+    np.testing.assert_allclose(table["z_mean"], mean, rtol=1e-9)
     _, prediction, _, _ = read_predictions(folder / "q.parquet")
     assert prediction.n_components == 2
     np.testing.assert_allclose(prediction.quantile(0.16), table["z_q16"], rtol=1e-7)
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("point", ["best", "mean", "median", "mode"])
+def test_the_redshift_quoted_is_chosen_and_read_back(folder: Path, point: str, positive: bool) -> None:
+    config = quick_config().override("model", n_members=2)
+    if not (folder / "two.gpzed").exists():
+        train(folder / "train.parquet", folder / "two.gpzed", config)
+    options = PredictConfig(point=point, positive=positive)
+    predict(folder / "two.gpzed", folder / "survey.parquet", folder / "point.parquet", options)
+    table = read_catalog(folder / "point.parquet")
+    _, prediction, _, _ = read_predictions(folder / "point.parquet")
+    assert prediction.lower == (0.0 if positive else None)
+    np.testing.assert_array_equal(prediction.z_phot, table["z_phot"])
+    np.testing.assert_allclose(getattr(prediction, point), table["z_phot"], atol=1e-6)
+    np.testing.assert_allclose(prediction.mean, table["z_mean"], rtol=1e-9)
+    for part in ("model", "noise", "input"):
+        np.testing.assert_allclose(
+            getattr(prediction, f"{part}_variance"), table[f"z_var_{part}"], rtol=1e-5, atol=1e-12
+        )
+    if positive:
+        assert (np.asarray(table["z_phot"]) >= 0.0).all()
 
 
 class Killed(BaseException):

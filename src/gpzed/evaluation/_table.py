@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from gpzed._types import FloatArray
 from gpzed.prediction import Prediction
 
-PointEstimate: TypeAlias = Literal["mean", "median", "mode"]
+PointEstimate: TypeAlias = Literal["z_phot", "best", "mean", "median", "mode"]
 PerObject: TypeAlias = Callable[[FloatArray, Prediction], FloatArray]
 Reduction: TypeAlias = Callable[[FloatArray, FloatArray], float]
 
@@ -26,20 +26,20 @@ PIT_CLIP = 2.0**-53
 
 
 def point_estimate(prediction: Prediction, point: PointEstimate) -> FloatArray:
-    """Return z_phot (n,): the mean (as in the paper), median or mode."""
-    if point not in ("mean", "median", "mode"):
-        msg = f"`point` is {point!r}; expected 'mean', 'median' or 'mode'."
+    """Return a redshift for each object (n,): what the prediction quotes, or another number from its density."""
+    if point not in get_args(PointEstimate):
+        msg = f"`point` is {point!r}; expected one of {', '.join(map(repr, get_args(PointEstimate)))}."
         raise ValueError(msg)
     z_phot: FloatArray = getattr(prediction, point)
     return z_phot
 
 
-def normalised_residual(z: FloatArray, prediction: Prediction, point: PointEstimate = "mean") -> FloatArray:
+def normalised_residual(z: FloatArray, prediction: Prediction, point: PointEstimate = "z_phot") -> FloatArray:
     """Return ``(z_spec - z_phot) / (1 + z_spec)``, the sign as in section 6.3 of the paper."""
     return (z - point_estimate(prediction, point)) / (1 + z)
 
 
-def squared_error(z: FloatArray, prediction: Prediction, point: PointEstimate = "mean") -> FloatArray:
+def squared_error(z: FloatArray, prediction: Prediction, point: PointEstimate = "z_phot") -> FloatArray:
     """Return ``((z_spec - z_phot) / (1 + z_spec))^2``."""
     return normalised_residual(z, prediction, point) ** 2
 
@@ -165,7 +165,7 @@ class Metric:
     transform: Callable[[FloatArray], FloatArray] | None = None
 
 
-def _retained(threshold: float, point: PointEstimate = "mean") -> PerObject:
+def _retained(threshold: float, point: PointEstimate = "z_phot") -> PerObject:
     def per_object(z: FloatArray, prediction: Prediction) -> FloatArray:
         inside = np.abs(normalised_residual(z, prediction, point)) < threshold
         return np.where(inside, 100.0, 0.0)

@@ -86,7 +86,7 @@ def rmse(
     prediction: Prediction,
     *,
     sample_weight: npt.ArrayLike | None = None,
-    point: PointEstimate = "mean",
+    point: PointEstimate = "z_phot",
 ) -> float:
     """Return the root mean square of ``(z_spec - z_phot) / (1 + z_spec)`` (Eq. 6.2)."""
     z = _checks.truth(z_spec, prediction)
@@ -100,7 +100,7 @@ def fraction_retained(
     *,
     threshold: float = 0.15,
     sample_weight: npt.ArrayLike | None = None,
-    point: PointEstimate = "mean",
+    point: PointEstimate = "z_phot",
 ) -> float:
     """Return FR_e, the percentage of objects with ``|z_spec - z_phot| / (1 + z_spec) < threshold``."""
     dz, weight = _residual(z_spec, prediction, sample_weight, point)
@@ -115,7 +115,7 @@ def bias(
     prediction: Prediction,
     *,
     sample_weight: npt.ArrayLike | None = None,
-    point: PointEstimate = "mean",
+    point: PointEstimate = "z_phot",
 ) -> float:
     """Return the mean of ``(z_spec - z_phot) / (1 + z_spec)``: positive where z_phot is too low."""
     return _table.average(*_residual(z_spec, prediction, sample_weight, point))
@@ -126,7 +126,7 @@ def sigma_nmad(
     prediction: Prediction,
     *,
     sample_weight: npt.ArrayLike | None = None,
-    point: PointEstimate = "mean",
+    point: PointEstimate = "z_phot",
 ) -> float:
     """Return 1.4826 median |dz - median(dz)| with ``dz = (z_spec - z_phot) / (1 + z_spec)``."""
     return _table.scaled_deviation(*_residual(z_spec, prediction, sample_weight, point))
@@ -138,7 +138,7 @@ def outlier_fraction(
     *,
     threshold: float | None = 0.15,
     sample_weight: npt.ArrayLike | None = None,
-    point: PointEstimate = "mean",
+    point: PointEstimate = "z_phot",
 ) -> float:
     """Return the fraction (0 to 1) of objects with ``|z_spec - z_phot| / (1 + z_spec) >= threshold``.
 

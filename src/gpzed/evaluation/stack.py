@@ -24,7 +24,7 @@ class RedshiftDistribution:
     edges : ndarray of shape (g + 1,)
         Edges of the bins in redshift in which the densities are averaged.
     sample_edges : ndarray of shape (s + 1,)
-        Edges in point estimate (the mean of each object) that separate the samples.
+        Edges in the redshift quoted for each object, `Prediction.z_phot`, that separate the samples.
     density : ndarray of shape (s, g)
         Densities; each integrates to the share of its sample's probability inside `edges`.
     bootstrap_error : ndarray of shape (s, g)
@@ -67,7 +67,7 @@ class Stack:
     edges : array-like of shape (g + 1,)
         Bins in redshift.
     sample_edges : array-like of shape (s + 1,), optional
-        Tomographic bins in the mean of each object; one sample of all by default.
+        Tomographic bins in `Prediction.z_phot`; one sample of all by default.
     n_members : int
         Members of the committee whose components, in equal numbers and one member after the other, make up the
         mixtures; one more component, the last, may belong to all (the wings of a recalibrated model).
@@ -115,7 +115,7 @@ class Stack:
 
     def _add_chunk(self, p: Prediction, weight: FloatArray) -> None:
         drawn = self._rng.poisson(1.0, (self.n_resamples, len(p)))
-        sample = np.searchsorted(self.sample_edges, p.mean, side="right") - 1
+        sample = np.searchsorted(self.sample_edges, p.z_phot, side="right") - 1
         whole, stop = 1 + self.n_resamples, len(self._weight)
         parts = [(slice(0, whole), p, np.concatenate([weight[None], drawn * weight]))]
         if stop > whole:

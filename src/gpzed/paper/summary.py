@@ -58,7 +58,7 @@ def summarise(z: FloatArray, prediction: Prediction) -> dict[str, Any]:
         },
         "scatter": {
             "z_spec": z[some],
-            "z_phot": prediction.mean[some],
+            "z_phot": prediction.z_phot[some],
             "std": prediction.std[some],
         },
     }

@@ -13,13 +13,21 @@ import numpy as np
 import gpzed
 from gpzed._types import FloatArray
 from gpzed.catalog import PhotometrySchema, Sentinels
-from gpzed.config import RunConfig
+from gpzed.config import PredictConfig, RunConfig
 from gpzed.errors import ModelFormatError
 from gpzed.features import FeatureTransformer, Flag, without_retired
 from gpzed.model import GPzRegressor
 from gpzed.model.coverage import THRESHOLD
 from gpzed.model.persistence import read_model, save_with_pipeline
 from gpzed.prediction import Prediction
+
+
+def quoted(prediction: Prediction, options: PredictConfig) -> Prediction:
+    """Return the same densities, cut at zero or not, and quoted by the number that the options ask for."""
+    lower = 0.0 if options.positive else None
+    if isinstance(prediction.point, str) and (prediction.lower, prediction.point) == (lower, options.point):
+        return prediction
+    return replace(prediction, lower=lower, point=options.point)
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,7 +104,7 @@ class TrainedPipeline:
         if coverage is not None:
             coverage = np.where(blind, 0.0, coverage)
             flags = flags | np.where(coverage < THRESHOLD, np.uint32(Flag.OUTSIDE_COVERAGE), np.uint32(0))
-        return replace(prediction, **parts, coverage=coverage, flags=flags)
+        return quoted(replace(prediction, **parts, coverage=coverage, flags=flags), self.config.predict)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one model file, atomically."""

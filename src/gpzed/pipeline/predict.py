@@ -28,7 +28,7 @@ from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.features import count_flags, flag_legend
 from gpzed.pipeline.flow import WriteBehind, quick_handover, read_ahead
-from gpzed.pipeline.modelfile import TrainedPipeline, load_pipeline, model_hash
+from gpzed.pipeline.modelfile import TrainedPipeline, load_pipeline, model_hash, quoted
 from gpzed.pipeline.parts import Parts
 from gpzed.pipeline.reporter import Reporter, Task
 from gpzed.pipeline.source import file_identity, make_inputs, matching_schema, needed_columns, require_folder
@@ -37,7 +37,13 @@ from gpzed.prediction import Prediction
 #: Rows of a chunk at most, and bytes that a chunk of the input may take in memory.
 MAX_CHUNK_ROWS, CHUNK_BYTES = 131_072, 32 << 20
 #: Columns that are always written.
-BASE_COLUMNS = ("z_phot", "z_std", "z_var_model", "z_var_noise", "z_var_input", "z_coverage", "z_flags")
+POINTS = {
+    "best": "redshift of least expected loss",
+    "mean": "mean",
+    "median": "median",
+    "mode": "highest point",
+}
+BASE_COLUMNS = ("z_phot", "z_mean", "z_std", "z_var_model", "z_var_noise", "z_var_input", "z_coverage", "z_flags")
 
 
 @dataclass(frozen=True)
@@ -276,11 +282,13 @@ def _metadata(
         "gpzed_schema": schema.to_dict(),
         "gpzed_features": list(trained.transformer.names),
         "gpzed_config": trained.config.to_dict(),
+        "gpzed_point": options.point,
         "gpzed_quantiles": list(options.quantiles),
-        "gpzed_mixture": trained.model.run_,
+        "gpzed_mixture": {**trained.model.run_, "lower": 0.0 if options.positive else None},
         "gpzed_flags": flag_legend(),
         "gpzed_columns": {
-            "z_phot": "mean of the predictive distribution",
+            "z_phot": f"{POINTS[options.point]} of the predictive distribution",
+            "z_mean": "mean of the predictive distribution",
             "z_std": "its standard deviation, square root of z_var_model + z_var_noise + z_var_input",
             "z_var_model": "variance for want of training data (Eq. 3.13), and from members that disagree",
             "z_var_noise": "variance for want of information in the photometry (Eq. 5.10), and from heads that differ",
@@ -438,7 +446,9 @@ def tabulate(prediction: Prediction, options: PredictConfig, dtype: np.dtype[Any
     structured ndarray of shape (n,)
     """
     values = np.empty(len(prediction), dtype=dtype)
-    values["z_phot"] = prediction.mean
+    prediction = quoted(prediction, options)
+    values["z_phot"] = prediction.z_phot
+    values["z_mean"] = prediction.mean
     values["z_var_model"] = prediction.model_variance
     values["z_var_noise"] = prediction.noise_variance
     values["z_var_input"] = prediction.input_variance

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -180,7 +180,7 @@ def _read_columns(
     if lost:
         raise SchemaError(f"'{info.path}' has no column {lost[0]!r}; it has {', '.join(info.names[:30])}")
     components = _components(info.names)
-    base = ["z_phot", "z_std", *(name for name in PARTS if name in info.names)]
+    base = ["z_phot", "z_std", *(name for name in ("z_mean", *PARTS) if name in info.names)]
     table = read_catalog(path, columns=list(dict.fromkeys([*base, *components, *others])), format=format)
     values = {name: table.floats(name) for name in (*base, *components)}
     usable = np.isfinite(values["z_phot"]) & (values["z_std"] > 0.0)
@@ -188,6 +188,7 @@ def _read_columns(
         raise CatalogError(f"'{info.path}': none of {len(table)} rows has a prediction")
     rows = {name: array[usable] for name, array in values.items()}
     prediction = _prediction(rows, len(components) // 3, _recorded(info.metadata, "gpzed_mixture"))
+    prediction = replace(prediction, point=rows["z_phot"])
     return _Read(info.path, prediction, usable, table, tuple(info.names), info.metadata)
 
 
@@ -231,27 +232,30 @@ def _sentinels(metadata: Mapping[str, Any]) -> Sentinels:
 def _prediction(rows: dict[str, FloatArray], n_components: int, runs: Mapping[str, Any]) -> Prediction:
     parts = {name: np.maximum(rows[name], 0.0) for name in PARTS if name in rows}
     known = {"z_var_model", "z_var_noise"} <= set(parts)
-    nothing = np.zeros_like(rows["z_phot"])
+    mean = rows.get("z_mean", rows["z_phot"])
+    nothing = np.zeros_like(mean)
     inputs = parts.get("z_var_input", nothing)
     if not n_components:
         if known:
-            return Prediction.gaussian(rows["z_phot"], parts["z_var_model"], parts["z_var_noise"], inputs)
-        return Prediction.gaussian(rows["z_phot"], 0.0, rows["z_std"] ** 2)
+            return Prediction.gaussian(mean, parts["z_var_model"], parts["z_var_noise"], inputs)
+        return Prediction.gaussian(mean, 0.0, rows["z_std"] ** 2)
     weights, means, stds = (
         np.column_stack([rows[f"{stem}_{k + 1}"] for k in range(n_components)])
         for stem in ("z_weight", "z_mean", "z_std")
     )
     # The file has the parts of the whole variance only. Some of each is between components; what is left, all of these
     # get in the same proportion.
-    n_heads, n_inputs = int(runs.get("n_heads", 1)), int(runs.get("n_inputs", 1))
-    between = Prediction(weights, means, stds**2, np.zeros_like(stds), n_heads=n_heads, n_inputs=n_inputs)
-    within = np.maximum((weights * stds**2).sum(axis=1), np.finfo(float).tiny)
+    make: dict[str, Any] = {name: int(runs.get(name, 1)) for name in ("n_heads", "n_inputs")}
+    make["lower"] = runs.get("lower")
+    between = Prediction(weights, means, stds**2, np.zeros_like(stds), **make)
+    disagreement = Prediction(weights, means, np.zeros_like(stds), stds**2, **make).model_variance
+    within = np.maximum(between.model_variance - disagreement, np.finfo(float).tiny)
     noise, extra = np.ones(len(within)), nothing
     if known:
         noise = np.clip((parts["z_var_noise"] - between.noise_variance) / within, 0.0, 1.0)
         extra = np.clip((inputs - between.input_variance) / within, 0.0, 1.0 - noise)
     model, noise, extra = (stds**2 * share[:, None] for share in (1.0 - noise - extra, noise, extra))
-    return Prediction(weights, means, model, noise, extra, n_heads=n_heads, n_inputs=n_inputs)
+    return Prediction(weights, means, model, noise, extra, **make)
 
 
 def recorded_schema(metadata: Mapping[str, Any]) -> Mapping[str, Any]:

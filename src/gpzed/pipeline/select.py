@@ -238,7 +238,7 @@ def _write(
 ) -> None:
     """Write identifier, prediction and other columns of the objects kept."""
     named = {"row": file.rows[mask]} if file.id is None else {file.id: file.ids[mask]}
-    kept = Catalog({**named, "z_phot": file.prediction.mean[mask], "z_std": file.prediction.std[mask]})
+    kept = Catalog({**named, "z_phot": file.prediction.z_phot[mask], "z_std": file.prediction.std[mask]})
     others = [name for name in columns if name not in kept.names]
     if others:
         table = file.table.select(others).take(mask)

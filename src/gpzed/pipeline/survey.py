@@ -273,7 +273,7 @@ def _tabulate_cells(
             "colour_low": edges[1][j],
             "colour_high": edges[1][j + 1],
             "n_objects": weight,
-            "z_phot": p.mean[members].mean(),
+            "z_phot": p.z_phot[members].mean(),
             "z_std": np.sqrt(p.variance[members].mean()),
             "coverage": np.median(coverage[members]),
             "variance_model": p.model_variance[members].mean() - state.unknown[members].mean(),
@@ -314,7 +314,7 @@ def _tabulate_objects(
             "gain_total": np.cumsum(gains),
             "magnitude": magnitude[rows],
             "colour": colour[rows],
-            "z_phot": p.mean[rows],
+            "z_phot": p.z_phot[rows],
             "z_std": p.std[rows],
             "coverage": coverage[rows],
         }

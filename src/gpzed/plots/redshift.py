@@ -33,7 +33,7 @@ def plot_redshift_distribution(
     -------
     matplotlib axes
     """
-    z_phot = prediction.mean
+    z_phot = prediction.z_phot
     z = None if z_spec is None else np.asarray(z_spec, dtype=np.float64)
     limit = float(np.quantile(z_phot if z is None else np.concatenate([z, z_phot]), 0.999)) * 1.05
     edges = np.linspace(0.0, limit, bins + 1)

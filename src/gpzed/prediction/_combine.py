@@ -68,7 +68,9 @@ def committee_fields(predictions: Sequence[Prediction], weights: npt.ArrayLike |
     flags = [p.flags for p in predictions if p.flags is not None]
     if flags:
         fields["flags"] = np.bitwise_or.reduce(flags)
-    return {**fields, "lower": lower, "n_heads": n_heads, "n_inputs": n_inputs}
+    names = {p.point for p in predictions if isinstance(p.point, str)}
+    point = names.pop() if len(names) == 1 else "mean"
+    return {**fields, "lower": lower, "n_heads": n_heads, "n_inputs": n_inputs, "point": point}
 
 
 def _aligned(prediction: Prediction, n_heads: int, n_inputs: int) -> tuple[IntArray, BoolArray]:
@@ -117,6 +119,9 @@ def concatenated_fields(predictions: Sequence[Prediction]) -> dict[str, Any]:
     fields: dict[str, Any] = {"lower": lower}
     if alike:
         fields |= {"n_heads": predictions[0].n_heads, "n_inputs": predictions[0].n_inputs}
+    point = predictions[0].point
+    same = isinstance(point, str) and all(isinstance(p.point, str) and p.point == point for p in predictions)
+    fields["point"] = point if same else np.concatenate([p.z_phot for p in predictions])
     for name in COMPONENT_FIELDS:
         fields[name] = np.concatenate([_padded(p, name, n_components) for p in predictions])
     for name in ("coverage", "flags"):

@@ -183,6 +183,15 @@ def read_only(array: FloatArray) -> FloatArray:
     return array
 
 
+def point(name: str, value: Any, known: tuple[str, ...], n: int) -> str | FloatArray:
+    """Return the name of a point estimate, or n numbers that are quoted instead."""
+    if isinstance(value, str):
+        if value not in known:
+            raise ValueError(f"`{name}` is {value!r}; expected one of {', '.join(known)}, or one number per object.")
+        return value
+    return points(name, value, n, "")
+
+
 def parts(name: str, value: Any, length: int) -> int:
     """Return a whole number that divides `length`, the number of components of one model."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1 or length % value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, Literal, NoReturn, SupportsIndex
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from gpzed._types import FloatArray
 from gpzed.errors import MissingDependencyError
+from gpzed.prediction import _point
 from gpzed.prediction import _validation as check
 from gpzed.prediction.distribution import Prediction
 
@@ -172,6 +174,14 @@ class GriddedPrediction(Prediction):
             step = np.divide(2.0 * rest, root, out=np.zeros_like(rest), where=root > 0.0)
             out[rows] = self.grid[i] + np.minimum(step, width[i])
         return out
+
+    @cached_property
+    def best(self) -> FloatArray:
+        """Redshift of least expected loss, shape (n,), as of `Prediction`, to within the spacing of the grid."""
+        out = np.empty(len(self))
+        for rows in self._row_chunks(4 * len(self.grid)):
+            out[rows] = _point.least_loss(self.means[rows], self.weights[rows])
+        return check.read_only(out)
 
     @property
     def mode(self) -> FloatArray:

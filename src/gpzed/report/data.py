@@ -155,7 +155,7 @@ def _limits(*samples: FloatArray) -> tuple[float, float]:
 
 def _cells(sample: _Sample) -> dict[str, Any]:
     """Return a map of the objects: true against predicted redshift, or predicted redshift against log10 sigma."""
-    n, z_phot = len(sample.prediction), sample.prediction.mean
+    n, z_phot = len(sample.prediction), sample.prediction.z_phot
     side = int(np.clip(20 * np.ceil(n**0.25 / 2.0), 60, 200))
     if sample.z is not None:
         x, y = sample.z, z_phot
@@ -181,7 +181,7 @@ def _cells(sample: _Sample) -> dict[str, Any]:
 
 def _density(sample: _Sample) -> dict[str, Any]:
     """Return the sum of predicted densities of the objects that each position adds, on a grid."""
-    z_phot = sample.prediction.mean
+    z_phot = sample.prediction.z_phot
     low, high = _limits(z_phot if sample.z is None else np.concatenate([sample.z, z_phot]))
     grid = np.linspace(low, high, DENSITY_POINTS)
     rng = np.random.default_rng(0)
@@ -205,7 +205,7 @@ def _redshift_bins(values: FloatArray) -> FloatArray:
 def _bias(sample: _Sample) -> dict[str, Any]:
     """Return mean error, its standard error and the number of objects in bins of redshift, at each position."""
     assert sample.z is not None
-    z, z_phot = sample.z, sample.prediction.mean
+    z, z_phot = sample.z, sample.prediction.z_phot
     error = (z - z_phot) / (1 + z)
     result = {}
     for by, values in (("z_spec", z), ("z_phot", z_phot)):
@@ -247,7 +247,7 @@ def _pit(sample: _Sample) -> dict[str, Any]:
 
 def _parts(sample: _Sample) -> dict[str, Any]:
     """Return box-plot statistics of the parts of the standard deviation in bins of redshift."""
-    by = sample.prediction.mean if sample.z is None else sample.z
+    by = sample.prediction.z_phot if sample.z is None else sample.z
     edges = _redshift_bins(by)
     boxes = uncertainty_boxes(np.maximum(by, -0.99), sample.prediction, by=by, edges=edges, whiskers=(0.05, 0.95))
     names = [name for name in ("model", "noise", "input") if np.nanmax(boxes[name].high) > 0]
@@ -260,7 +260,7 @@ def _box(box: BoxStatistics) -> dict[str, Any]:
 
 def _points(sample: _Sample, table: PointTable | None) -> dict[str, Any]:
     """Return what is told about single objects: all of a small sample, else outliers drawn at random."""
-    n, z_phot = len(sample.prediction), sample.prediction.mean
+    n, z_phot = len(sample.prediction), sample.prediction.z_phot
     is_outlier = np.zeros(n, dtype=bool)
     if sample.z is not None:
         is_outlier = np.abs(sample.z - z_phot) / (1 + sample.z) >= OUTLIER

@@ -27,6 +27,12 @@ from gpzed.pipeline import load_pipeline, predict, predict_partitions
     help="File to write: .parquet, .fits, .hdf5 or .csv. A folder if FILE is a HATS catalogue, or with --dask.",
 )
 @click.option("--config", "config_path", help="Configuration (TOML); sections [schema] and [predict] are used.")
+@click.option(
+    "--point",
+    type=click.Choice(["best", "mean", "median", "mode"]),
+    help="What z_phot is: the redshift of least expected loss (default), or another number from the density.",
+)
+@click.option("--positive/--no-positive", default=None, help="Cut densities at zero redshift. Default: cut.")
 @click.option("--quantiles", help="Quantiles to add: 0.16,0.5,0.84 gives z_q16, z_q50, z_q84.")
 @click.option(
     "--components/--no-components",
@@ -48,8 +54,8 @@ from gpzed.pipeline import load_pipeline, predict, predict_partitions
 def command(model: str, catalogue: str, output: str, **given: Any) -> int:
     """Predict a redshift for every row of FILE, with its uncertainty and where that comes from.
 
-    Adds z_phot, z_std, z_var_model, z_var_noise, z_var_input, z_coverage and z_flags to the columns of FILE; rows keep
-    their order.
+    Adds z_phot, z_mean, z_std, z_var_model, z_var_noise, z_var_input, z_coverage and z_flags to the columns of FILE;
+    rows keep their order.
     FILE may be of any size: it is read in chunks.
     """
     if given["no_passthrough"] and given["columns"] is not None:
@@ -103,6 +109,8 @@ def _options(model: str, given: dict[str, Any]) -> PredictConfig:
     """Return what to write: the command line wins over the configuration, and this over the model file."""
     base = load(given["config_path"]).predict if given["config_path"] else load_pipeline(model).config.predict
     chosen = {
+        "point": given["point"],
+        "positive": given["positive"],
         "quantiles": numbers_of(given["quantiles"]),
         "components": given["components"],
         "columns": () if given["no_passthrough"] else names_of(given["columns"]),

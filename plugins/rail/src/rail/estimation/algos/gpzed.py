@@ -230,7 +230,8 @@ class GPZedEstimator(CatEstimator):
         """Return the densities that are written, as a prediction and as an ensemble."""
         kind, low = self.config.pdf_type, float(self.config.zmin)
         if kind == "mixture":
-            return prediction, prediction.to_qp()
+            shown = prediction.truncate(None)  # qp has no truncated mixtures
+            return shown, shown.to_qp()
         if kind == "grid":
             shown = prediction.truncate(low)
             return shown, shown.to_qp(np.linspace(low, self.config.zmax, self.config.nzbins))
@@ -258,7 +259,7 @@ class GPZedEstimator(CatEstimator):
     def _ancillary(self, prediction: Prediction, shown: Prediction) -> dict[str, np.ndarray]:
         """Return point estimates of the densities written, and the columns that `gpzed predict` writes."""
         columns = predict_columns(prediction, self._options)
-        points = {"zmean": shown.mean, "zmode": shown.mode, "zmedian": shown.median}
+        points = {"zmean": shown.mean, "zmode": shown.mode, "zmedian": shown.median, "zbest": shown.best}
         return {name: np.array(values) for name, values in {**points, **columns}.items()}
 
 
