@@ -179,6 +179,36 @@ def test_a_given_limit_stands_in_for_a_non_detection(table: Catalog) -> None:
     assert X[0, 0] == 21.5
 
 
+def test_a_non_detection_has_the_flux_that_such_rows_are_expected_to_have() -> None:
+    rng = np.random.default_rng(0)
+    n, error = 4000, 0.5  # fluxes in units of the one of magnitude 25; u is g, fainter, with large errors
+    flux = {"g": np.exp(rng.normal(1.5, 0.8, n)), "r": np.exp(rng.normal(2.0, 0.8, n))}
+    truth = 0.2 * flux["g"] * np.exp(0.1 * rng.standard_normal(n))
+    flux["u"] = truth + error * rng.standard_normal(n)
+    columns = {}
+    for band, values in flux.items():
+        sigma = np.full(n, error if band == "u" else 0.02)
+        seen = values > 0.0
+        safe = np.where(seen, values, 1.0)
+        columns[f"mag_{band}"] = np.where(seen, 25.0 - 2.5 * np.log10(safe), 99.0)
+        columns[f"mag_err_{band}"] = np.where(seen, 1.0857 * sigma / safe, 99.0)
+    rows = photometry(Catalog(columns))
+    unseen = columns["mag_u"] == 99.0
+    fitted = fit_transformer(rows, FeatureConfig())
+    X, flags = fitted.transform(rows)
+    u = list(rows.bands).index("u")
+    stand_in = np.unique(X[unseen, u])
+    assert len(stand_in) == 1
+    assert np.all(flags[unseen] & np.uint32(Flag.NOT_DETECTED))
+    softening = fitted.softening[u] * 10**10.0  # in units of the flux of magnitude 25
+    expected = -2.5 / np.log(10.0) * (np.arcsinh(np.median(truth[unseen]) / (2 * softening)) + np.log(softening)) + 25.0
+    nothing = -2.5 * np.log10(softening) + 25.0
+    assert abs(stand_in[0] - expected) < 0.6 * abs(nothing - expected)
+    assert stand_in[0] < nothing
+    few = fit_transformer(photometry(Catalog(columns).take(np.flatnonzero(~unseen))), FeatureConfig())
+    assert few.faint[u] == pytest.approx(-2.5 * np.log10(few.softening[u]))
+
+
 def test_a_transformer_of_an_earlier_version_can_be_read(table: Catalog) -> None:
     fitted = fit_transformer(photometry(table), PAPER)
     stored = fitted.to_dict()

@@ -47,10 +47,10 @@ class FeatureConfig:
         other bands, and adds the variance that this brings; or they are filled with their mean given the other bands,
         as if measured.
     non_detections : {"auto", "flux", "limit", "marginalise"}
-        What becomes of bands in which nothing was detected: a flux of zero with the error of a typical faint object
-        (asinh magnitudes only); the limiting magnitude if the catalogue has it, else the faint end of the training
-        rows; or the same as bands that were not observed. "auto" is "flux" for asinh magnitudes, "limit" for Pogson
-        magnitudes.
+        What becomes of bands in which nothing was detected: a small flux, what such rows are expected to have on the
+        median given their other bands, with the error of a typical faint object (asinh magnitudes only); the limiting
+        magnitude if the catalogue has it, else the faint end of the training rows; or the same as bands that were not
+        observed. "auto" is "flux" for asinh magnitudes, "limit" for Pogson magnitudes.
     min_error : float
         Smaller errors are raised to this, in magnitudes.
     clip : float

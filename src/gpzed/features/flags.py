@@ -26,7 +26,7 @@ FLAG_MEANINGS: dict[Flag, str] = {
         "other bands"
     ),
     Flag.NOT_DETECTED: (
-        "a band was observed but nothing was detected; a flux of zero, the limit, or what is expected given the other "
+        "a band was observed but nothing was detected; a small flux, the limit, or what is expected given the other "
         "bands stands in"
     ),
     Flag.FAILED_BAND: "a measurement failed; expected or filled given the other bands",

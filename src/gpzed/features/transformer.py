@@ -21,6 +21,8 @@ from gpzed.features.gaussian import fill_missing, fit_gaussian
 
 #: Faintest part of the measured values of a band whose median error stands in for that of a non-detection.
 FAINT_PART = 0.02
+#: Training rows without a detection in a band from which on they tell what stands in for one.
+MIN_UNSEEN = 20
 #: Rows that are worked on at once, so that temporary arrays stay in the cache.
 BLOCK_ROWS = 4096
 
@@ -241,7 +243,9 @@ def fit_transformer(
     _require_measurements(bands, photometry.bands)
     lower, upper = _ranges(columns, config.clip)
     columns = np.clip(columns, lower, upper)
-    faint = _faint_limits(columns, len(photometry.bands), softening if config.non_detection == "flux" else None)
+    faint = _faint_limits(columns, len(photometry.bands))
+    if config.non_detection == "flux":
+        faint[: len(photometry.bands)] = _faint_fluxes(columns, bands.status, softening)
     faint_error = _faint_errors(bands, config)
     draft = FeatureTransformer(
         config, photometry.bands, has_errors and config.has_error_inputs, config.has_input_noise, _floats(softening),
@@ -341,18 +345,35 @@ def _ranges(columns: FloatArray, clip: float) -> tuple[FloatArray, FloatArray]:
     return middle - clip * below, middle + clip * above
 
 
-def _faint_limits(columns: FloatArray, b: int, softening: FloatArray | None) -> FloatArray:
-    """Return what stands in for a band without a detection: the faint end of those with one, and its error.
+def _faint_fluxes(columns: FloatArray, status: npt.NDArray[np.int8], softening: FloatArray) -> FloatArray:
+    """Return the asinh magnitude that stands in for a band without a detection.
 
-    Asinh magnitudes have a value for no flux at all, which is taken instead.
+    It is what the training rows without a detection are expected to have, given their other bands, on the median: their
+    fluxes are small, but not zero on the average. With few such rows it is that of no flux; it is not brighter than the
+    median of the measured, nor fainter than that of a flux of minus one error.
     """
+    b = len(softening)
+    values = np.array([_zero_flux(one) for one in softening])
+    unseen = status == Status.NOT_DETECTED
+    if unseen.sum(axis=0).max(initial=0) < MIN_UNSEEN:
+        return values
+    middle = np.nanmedian(columns[:, :b], axis=0)
+    expected = fill_missing(columns[:, :b], *fit_gaussian(columns[:, :b], middle))
+    for j in np.flatnonzero(unseen.sum(axis=0) >= MIN_UNSEEN):
+        faintest = float(asinh_magnitude(-softening[j], softening[j]))
+        values[j] = np.clip(np.median(expected[unseen[:, j], j]), min(middle[j], faintest), faintest)
+    return values
+
+
+def _faint_limits(columns: FloatArray, b: int) -> FloatArray:
+    """Return the faint end of what is measured in each band, and its error."""
     faint = np.empty(columns.shape[1])
     for j in range(b):
         column = columns[:, j]
         measured = np.isfinite(column)
         edge = np.quantile(column[measured], 1.0 - FAINT_PART)
         tail = measured & (column >= edge)
-        faint[j] = np.median(column[tail]) if softening is None else _zero_flux(softening[j])
+        faint[j] = np.median(column[tail])
         if columns.shape[1] > b:
             faint[b + j] = np.median(columns[tail, b + j])
     return faint
