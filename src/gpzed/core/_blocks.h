@@ -16,6 +16,8 @@
 #define EACH_LANE for (size_t i = 0; i < PANEL; i++)
 #define vec NAME(vec_t)
 typedef double vec __attribute__((vector_size(8 * LANES), may_alias));
+#define loose_vec NAME(loose_vec_t)
+typedef double loose_vec __attribute__((vector_size(8 * LANES), may_alias, aligned(8)));
 
 TARGET INLINE void NAME(store)(double *out, vec a, vec b, vec c)
 {
@@ -70,6 +72,16 @@ TARGET INLINE double NAME(add_up)(vec t)
     return sum;
 }
 
+#if LANES == 4
+/* The sums of the lanes of four vectors. */
+TARGET INLINE vec NAME(add_up_four)(vec a, vec b, vec c, vec d)
+{
+    vec ab = SHUFFLE(a, b, 0, 4, 2, 6) + SHUFFLE(a, b, 1, 5, 3, 7);
+    vec cd = SHUFFLE(c, d, 0, 4, 2, 6) + SHUFFLE(c, d, 1, 5, 3, 7);
+    return SHUFFLE(ab, cd, 0, 1, 4, 5) + SHUFFLE(ab, cd, 2, 3, 6, 7);
+}
+#endif
+
 /* out[r][c] += sum over panels of A[r] B[c], for 4 x 3 rows of A and B. Rows beyond the last are read, not stored. */
 TARGET static void NAME(cross_tile)(const double *restrict a, size_t step_a, size_t rows_a, const double *restrict b,
                                     size_t step_b, size_t rows_b, size_t panels, double *restrict out, size_t stride_a,
@@ -89,6 +101,15 @@ TARGET static void NAME(cross_tile)(const double *restrict a, size_t step_a, siz
                 t[r][2] += v * b2;
             }
         }
+#if LANES == 4
+    if (rows_a == TILE && rows_b == 3 && stride_a == 1) {
+        UNROLL for (size_t c = 0; c < 3; c++) {
+            loose_vec *o = (loose_vec *)(out + c * stride_b);
+            *o += NAME(add_up_four)(t[0][c], t[1][c], t[2][c], t[3][c]);
+        }
+        return;
+    }
+#endif
     double sums[TILE][3];
     UNROLL for (size_t r = 0; r < TILE; r++)
         UNROLL for (size_t c = 0; c < 3; c++)
@@ -98,7 +119,8 @@ TARGET static void NAME(cross_tile)(const double *restrict a, size_t step_a, siz
             out[r * stride_a + c * stride_b] += sums[r][c];
 }
 
-/* out += A B' over the rows of a strip; of a symmetric product only the lower triangle (and a little more). */
+/* out += A B' over the rows of a strip; of a symmetric product only one triangle, A being the later row (and a little
+ * more). It is fastest with stride_a 1. */
 TARGET static void NAME(cross)(struct strip A, struct strip B, int is_symmetric, double *out, size_t stride_a,
                                size_t stride_b)
 {
@@ -219,13 +241,13 @@ TARGET static int NAME(forward)(const struct call *c)
             NAME(add_rows)(P, M, sqrt_B_y, w.lanes);
         }
         struct strip S = {Psi, M, w.Psi.stride, panels};
-        NAME(cross)(S, S, 1, c->sum_a, M, 1);
+        NAME(cross)(S, S, 1, c->sum_a, 1, M);
         Psi += c->kept ? panels * w.Psi.stride : 0;
     }
     NAME(add_lanes)(w.lanes, M, c->sum_b);
     for (size_t j = 0; j < M; j++)
         for (size_t l = 0; l < j; l++)
-            c->sum_a[l * M + j] = c->sum_a[j * M + l];
+            c->sum_a[j * M + l] = c->sum_a[l * M + j];
     return 0;
 }
 
@@ -390,3 +412,4 @@ TARGET static int NAME(exponential)(const struct call *c)
 #undef PANEL
 #undef EACH_LANE
 #undef vec
+#undef loose_vec

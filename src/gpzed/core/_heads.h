@@ -83,7 +83,7 @@ TARGET static int NAME(heads)(const struct call *c)
         }
         if (c->sum_a) {
             NAME(cross)(G, Z, 0, c->sum_a, 1, c->m);
-            NAME(cross)(Phi, H, 0, c->sum_b, outputs, 1);
+            NAME(cross)(H, Phi, 0, c->sum_b, 1, outputs);
         }
     }
     return 0;

@@ -80,8 +80,11 @@ struct call {
 #define LOG_2PI 1.8378770664093453
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
 #define UNROLL _Pragma("GCC unroll 8")
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (four_t){__VA_ARGS__})
+typedef int64_t four_t __attribute__((vector_size(32)));
 #endif
 
 enum shape { FULL, LOWER, UPPER };
