@@ -29,8 +29,9 @@ RecalibrationMethod = Literal["none", "global", "local"]
 MIN_ROWS = 200
 """Fewer rows than this tell too little."""
 MAX_ROWS = 10_000
-MIN_GAIN = 0.005
-"""Log-likelihood per row, in cross-validation, that a richer change must bring over a simpler one."""
+MIN_GAIN = 3.0
+"""Log-likelihood of all rows together, in cross-validation, that a richer change must bring over a simpler one: many
+rows may ask for a small change, few for a large one only."""
 LOCAL_WIDTH = 0.1
 """Standard deviation of the prior on differences of ln s between regions."""
 START = np.array([0.0, -2.0, 0.9])
@@ -174,7 +175,7 @@ def fit_recalibration(
     best, chosen = float(np.average(rows.log_pdf(start, False), weights=rows.omega)), None
     before = {"mll": best, "pit_ks": _uniformity(rows.cdf(start, False), rows.omega)}
     for candidate in candidates:
-        if candidate[0] > best + MIN_GAIN:
+        if candidate[0] > best + MIN_GAIN / n:
             best, chosen = candidate[0], candidate
     if chosen is None:
         return Recalibration(n_rows=n, before=before, after=before)
