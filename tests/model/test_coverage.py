@@ -8,6 +8,7 @@ import pytest
 from gpzed import GPzRegressor, load_model
 from gpzed.core.engine import Team
 from gpzed.model.coverage import HALF_WAY, THRESHOLD, fit_coverage, fit_mixture, return_to_prior
+from gpzed.model.recalibration import Recalibration
 from gpzed.prediction import Prediction
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
@@ -64,18 +65,50 @@ def test_mixture_finds_the_density():
     np.testing.assert_allclose(density, 0.5 * normal(-2, 0.5) + 0.5 * normal(1, 1.0), atol=0.03)
 
 
-def test_components_of_a_mixture_are_widened_alike():
+@pytest.mark.parametrize("has_wings", [False, True])
+def test_a_mixture_gets_a_wide_component_and_keeps_its_mean(has_wings):
     p = Prediction([[0.3, 0.7]] * 3, [[0.1, 0.4]] * 3, [[0.01, 0.02]] * 3, [[0.03, 0.01]] * 3)
-    wide = return_to_prior(p, np.array([0.0, HALF_WAY, 1.0]), 0.5, 0.25)
+    if has_wings:
+        p = Recalibration(np.log(0.8), 0.1, 3.0)(p)
+    wide = return_to_prior(p, np.array([0.0, HALF_WAY, 1.0]), 0.5, 0.25, 2)
     prior = 0.25 + (p.mean - 0.5) ** 2
     np.testing.assert_allclose(wide.variance, p.variance + np.array([1.0, 0.5, 0.0]) * (prior - p.variance), rtol=1e-7)
+    np.testing.assert_allclose(wide.noise_variance, p.noise_variance)
+    np.testing.assert_allclose(wide.mean, p.mean)
+    assert wide.n_components == 3
+    np.testing.assert_allclose(wide.weights[:, :2], (1.0 - np.array([[0.5], [0.25], [0.0]])) * p.weights[:, :2])
+    np.testing.assert_array_equal(wide.means[:, :2], p.means[:, :2])
+    grid = np.linspace(-1, 2, 50)
+    np.testing.assert_allclose(wide[2].pdf_grid(grid), p[2].pdf_grid(grid))
+
+
+def test_a_single_gaussian_is_widened_and_stays_one():
+    p = Prediction.gaussian([0.2, 0.2], [0.01, 0.01], [0.03, 0.03])
+    wide = return_to_prior(p, np.array([0.0, 1.0]), 0.5, 0.25, 1)
+    assert wide.n_components == 1
+    np.testing.assert_allclose(wide.variance, [0.25 + 0.09, 0.04])
     np.testing.assert_array_equal(wide.noise_variance, p.noise_variance)
-    np.testing.assert_array_equal(wide.means, p.means)
 
 
 def test_a_variance_beyond_the_priors_stays():
     p = Prediction.gaussian([0.5], [3.0], [1.0])
-    assert return_to_prior(p, np.zeros(1), 0.5, 0.25).variance[0] == 4.0
+    assert return_to_prior(p, np.zeros(1), 0.5, 0.25, 1).variance[0] == 4.0
+    p = Prediction([[0.5, 0.5]], [[0.0, 1.0]], [[3.0, 3.0]], [[1.0, 1.0]])
+    assert return_to_prior(p, np.zeros(1), 0.5, 0.25, 2).variance[0] == pytest.approx(p.variance[0])
+
+
+@pytest.mark.parametrize(("n_heads", "n_members"), [(1, 1), (1, 2), (3, 2)])
+def test_heads_and_committees_know_their_components(gap, n_heads, n_members):
+    _, X, y = gap
+    options = {"n_heads": n_heads, "n_members": n_members, "n_epochs": 5, "max_iter": 5}
+    model = GPzRegressor(n_basis=4, random_state=0, **options).fit(X, y)
+    far = np.array([[-60.0], [0.0], [2.0], [60.0]])
+    p = model.predict_distribution(far)
+    assert p.n_components == model.n_components_
+    prior = y.var() + (p.mean - y.mean()) ** 2
+    assert np.all(p.variance[[0, 1, 3]] > 0.95 * prior[[0, 1, 3]])
+    parts = p.model_variance + p.noise_variance + p.input_variance
+    np.testing.assert_allclose(parts, p.variance)
 
 
 def test_survives_the_file_and_the_committee(gap, tmp_path):

@@ -160,10 +160,10 @@ def test_quantiles_columns_and_components(folder: Path) -> None:
     assert {"z_q05", "z_q16", "z_q50", "z_q97.5", "z_weight_2", "z_mean_1", "z_std_2"} <= set(table.names)
     assert "name" not in table
     assert (np.diff([table[f"z_q{q}"] for q in ("05", "16", "50", "97.5")], axis=0) > 0).all()
-    mean = sum(table[f"z_weight_{k}"] * table[f"z_mean_{k}"] for k in (1, 2))
+    mean = sum(table[f"z_weight_{k}"] * table[f"z_mean_{k}"] for k in (1, 2, 3))
     np.testing.assert_allclose(table["z_mean"], mean, rtol=1e-9)
     _, prediction, _, _ = read_predictions(folder / "q.parquet")
-    assert prediction.n_components == 2
+    assert prediction.n_components == 2 + 1
     np.testing.assert_allclose(prediction.quantile(0.16), table["z_q16"], rtol=1e-7)
 
 

@@ -39,6 +39,9 @@ THRESHOLD = 0.01
 HALF_WAY = 0.002
 """Coverage at which the variance is half-way back to that of the training targets as a whole. At `THRESHOLD` this has
 hardly begun: one in a hundred training rows lies below it, and would pay."""
+MAX_DOUBT = 0.5
+"""Probability that a mixture loses to a wide Gaussian where nothing is known."""
+COMPONENT_FIELDS = ("weights", "means", "model_variances", "noise_variances", "input_variances")
 
 
 @dataclass(frozen=True)
@@ -88,14 +91,18 @@ class Coverage:
         below = np.minimum(log_density - self.log_density[0], 0.0) / self.tail_scale
         return np.asarray(np.interp(log_density, self.log_density, self.level) * np.exp(below))
 
-    def apply(self, prediction: Prediction, X: FloatArray, team: Team | None = None) -> Prediction:
+    def apply(self, prediction: Prediction, X: FloatArray, n_own: int, team: Team | None = None) -> Prediction:
         """Give a prediction for raw inputs X its coverage, and its variance back where that is low."""
-        return return_to_prior(prediction, self(X, team), self.mean, self.variance)
+        return return_to_prior(prediction, self(X, team), self.mean, self.variance, n_own)
+
+    def whitened(self, X: FloatArray) -> FloatArray:
+        """Make the inputs of the density from raw ones, (n, d); missing ones are filled."""
+        missing = np.isnan(X)
+        return self.whitening(_fill(X, missing, self.whitening) if missing.any() else X)
 
     def shares(self, X: FloatArray) -> FloatArray:
         """Say how much raw inputs belong to each component of the density: regions of the inputs, (n, K)."""
-        missing = np.isnan(X)
-        U = self.whitening(_fill(X, missing, self.whitening) if missing.any() else X)
+        U = self.whitened(X)
         Zt = quadratic_map(np.ascontiguousarray(U.T), True, np.empty((self.Ct.shape[1], len(X))))
         terms = self.Ct @ Zt
         return np.asarray(np.exp(terms - logsumexp(terms, axis=0)).T)
@@ -279,7 +286,7 @@ def _fill(X: FloatArray, missing: BoolArray, whitening: Whitening) -> FloatArray
 
 
 def return_to_prior(
-    prediction: Prediction, coverage: FloatArray, prior_mean: float, prior_variance: float
+    prediction: Prediction, coverage: FloatArray, prior_mean: float, prior_variance: float, n_own: int
 ) -> Prediction:
     """Let the variance grow back to that of the training targets where these do not cover an object.
 
@@ -290,12 +297,16 @@ def return_to_prior(
     coverage : ndarray of shape (n,)
     prior_mean, prior_variance : float
         Moments of the training targets.
+    n_own : int
+        Components that are the models' own; one more is that of the wings.
 
     Returns
     -------
     Prediction
-        With `coverage`. Every component is widened by the same amount, which counts as model variance. Means stay: far
-        from all basis functions they are those of the model's own mean function.
+        With `coverage`. A single Gaussian is widened. A mixture gets one wide Gaussian about its mean (in one with that
+        of the wings, if there are any), with at most the part `MAX_DOUBT` of the probability: the rest stays as it was,
+        since models often reach farther than their training rows. Means stay. What is added to the variance counts as
+        model variance.
 
     Notes
     -----
@@ -306,7 +317,29 @@ def return_to_prior(
     rows = np.flatnonzero(coverage < 10.0 * HALF_WAY)
     part = prediction[rows]
     doubt = 1.0 / (1.0 + (coverage[rows] / HALF_WAY) ** 4)
-    prior = prior_variance + (part.mean - prior_mean) ** 2
-    variances = np.array(prediction.model_variances)
-    variances[rows] += (doubt * np.maximum(prior - part.variance, 0.0))[:, None]
-    return replace(prediction, model_variances=variances, coverage=np.clip(coverage, 0.0, 1.0))
+    lost = np.maximum(prior_variance + (part.mean - prior_mean) ** 2 - part.variance, 0.0)
+    coverage = np.clip(coverage, 0.0, 1.0)
+    if prediction.n_components == 1:
+        variances = np.array(prediction.model_variances)
+        variances[rows, 0] += doubt * lost
+        return replace(prediction, model_variances=variances, coverage=coverage)
+    n_components = max(prediction.n_components, n_own + 1)
+    fields: dict[str, Any] = {name: np.empty((len(prediction), n_components)) for name in COMPONENT_FIELDS}
+    for name, values in fields.items():
+        given = getattr(prediction, name)
+        values[:, : given.shape[1]] = given
+        if n_components > given.shape[1]:
+            values[:, -1] = 0.0 if name == "weights" else given[:, 0]
+    share = MAX_DOUBT * doubt
+    fields["weights"][rows] *= (1.0 - share)[:, None]
+    before = fields["weights"][rows, -1]
+    wide = {
+        "means": part.mean,
+        "model_variances": part.model_variance + lost / MAX_DOUBT,
+        "noise_variances": part.noise_variance,
+        "input_variances": part.input_variance,
+    }
+    for name, values in wide.items():
+        fields[name][rows, -1] = (before * fields[name][rows, -1] + share * values) / (before + share)
+    fields["weights"][rows, -1] += share
+    return replace(prediction, **fields, coverage=coverage)

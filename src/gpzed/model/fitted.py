@@ -123,9 +123,15 @@ class FittedModel(PredictsDistribution):
 
     @property
     def n_components_(self) -> int:
-        """Gaussians of a prediction: for each member, head and component of the density of the inputs, and wings."""
+        """Gaussians of a prediction: the members' own, and one more for wings or for doubt."""
         has_wings = self.recalibration_ is not None and self.recalibration_.wing_weight > 0.0
-        return len(self.members_) * self.run_["n_heads"] + has_wings
+        has_doubt = self.coverage_ is not None and self._n_own > 1
+        return self._n_own + (has_wings or has_doubt)
+
+    @property
+    def _n_own(self) -> int:
+        """Gaussians of all members: for each head and component of the density of the inputs."""
+        return len(self.members_) * self.run_["n_heads"]
 
     @property
     def run_(self) -> dict[str, int]:
@@ -196,7 +202,8 @@ class FittedModel(PredictsDistribution):
             A Gaussian per object, or a mixture: one for each member and head, and for each component of the density of
             the inputs where some are missing or noisy; and one for the wings if recalibration asks for it
             (docs/explanation/recalibration.md). With `coverage`, and a variance that goes back to that of the
-            training targets where coverage is low (docs/explanation/coverage.md).
+            training targets where coverage is low: a mixture has one more Gaussian for that, in one with the wings
+            (docs/explanation/coverage.md).
         """
         if is_lazy(X):
             raise TypeError(
@@ -211,7 +218,7 @@ class FittedModel(PredictsDistribution):
             return prediction
         if errors is not None:  # an outlier may be noise: what matters is where the true inputs are
             X = self.members_[0].denoised(X, errors)
-        return self.coverage_.apply(prediction, X, team)
+        return self.coverage_.apply(prediction, X, self._n_own, team)
 
     def _recalibrated(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> Prediction:
         """Predict without regard to coverage."""
