@@ -1,71 +1,143 @@
-"""Whether chosen spectra help more than others: DC2, with few bright spectra at first. One JSON line per choice.
+"""Whether chosen spectra help more than others: few, biased spectra at first, then some more. One JSON line per choice.
 
-A model is trained on `--start` objects with i < `--limit`; then `--add` more, of the whole training file, get their
-redshift: chosen as a batch by `gpzed.model.survey`, at random, the most uncertain ones, or those of largest model
-variance. The model trained with them is scored on the validation file. Needs the catalogues (`--data-dir`, or
-GPZED_DATA).
+    python benchmarks/survey.py > docs/results/survey.jsonl
+
+A model is trained on `--start` objects: of the brightest 40 % ("bright"), of the bluest 60 % ("colour"), or of all
+("none"). Then `--add` more of the rest get their redshift: chosen as a batch by `gpzed.model.survey`, at random (two
+draws), or from the top of a list, the most uncertain ones or those of largest model variance. The model trained with
+them is scored on objects that are none of these. Everything else is as `gpzed train` has it by default, but for the
+number of members. Needs the catalogues (`--data-dir`, or GPZED_DATA).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import warnings
 from pathlib import Path
 
 import numpy as np
 
-from choices import CATALOGUES, read
 from common import emit
-from gpzed import GPzRegressor
+from gpzed.catalog import Catalog, read_catalog
+from gpzed.config import RunConfig, SchemaConfig
 from gpzed.errors import ConvergenceWarning
 from gpzed.evaluation import evaluate
 from gpzed.model.survey import Survey
+from gpzed.pipeline import TrainedPipeline, predict_table, train_table
+from gpzed.pipeline.source import make_inputs, resolve_schema
 
+ROOT = Path(__file__).resolve().parents[1]
+CATALOGUES = {
+    "dc2": (["rail_dc2_9816/training"], "rail_dc2_9816/validation"),
+    "des": (["des_dr2_gama_vipers/gama_train", "des_dr2_gama_vipers/vipers_train"], None),
+    "deep": (["deep23_3dhst_ugrizy/half"], None),
+}
+BIASES = {"bright": 0.4, "colour": 0.6, "none": 1.0}
 KEYS = ("rmse", "mll", "crps", "fr_0.15")
+BETTER = {"rmse": -1, "mll": 1, "crps": -1}
 
 
-def regions(X: np.ndarray, n: int = 10) -> np.ndarray:
-    """Cells of g-i and i."""
-    columns = (X[:, 3], X[:, 1] - X[:, 3])
-    edges = [np.quantile(column, np.linspace(0, 1, n + 1)[1:-1]) for column in columns]
-    return n * np.searchsorted(edges[0], columns[0]) + np.searchsorted(edges[1], columns[1])
+def tables(folder: Path, name: str) -> tuple[Catalog, Catalog]:
+    """Objects that may get a spectrum, and objects to be judged by: measured in g, r and i."""
+
+    def read(names: list[str]) -> Catalog:
+        table = Catalog.concatenate([read_catalog(folder / f"{part}.parquet") for part in names])
+        bands = np.stack([table.floats(f"mag_{band}") for band in "gri"])
+        return table.take((table.floats("z_spec") > 0.002) & np.isfinite(bands).all(axis=0))
+
+    training, test = CATALOGUES[name]
+    table = read(training)
+    if test is not None:
+        return table, read([test])
+    order = np.random.default_rng(0).permutation(len(table))
+    return table.take(order[: len(table) // 2]), table.take(order[len(table) // 2 :])
+
+
+def start(pool: Catalog, bias: str, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Objects with a spectrum at first."""
+    colour = pool.floats("mag_g") - pool.floats("mag_i")
+    values = colour if bias == "colour" else pool.floats("mag_i")
+    return rng.permutation(np.flatnonzero(values <= np.quantile(values, BIASES[bias])))[:size]
+
+
+def choices(trained: TrainedPipeline, pool: Catalog, size: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Rows of the pool by how they were chosen."""
+    inputs = make_inputs(pool, trained.schema, trained.sentinels, trained.transformer)
+    state = Survey(trained.model, inputs.X)
+    p = state.prediction
+    return {
+        "none": np.empty(0, dtype=int),
+        "random": rng.permutation(len(pool))[:size],
+        "random again": rng.permutation(len(pool))[:size],
+        "most uncertain": np.argsort(p.std)[-size:],
+        "largest model variance": np.argsort(p.model_variance)[-size:],
+        "survey": state.batch(size, rng=rng)[0],
+    }
+
+
+def summarise(path: Path) -> None:
+    """Print a table of means over the seeds, and in how many seeds the mean of the random draws is beaten."""
+    groups: dict[tuple[str, str, int], dict[str, dict[str, float]]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        groups.setdefault((record["catalogue"], record["bias"], record["seed"]), {})[record["chosen"]] = record
+    print(f"| catalogue | bias | chosen | {' | '.join(KEYS)} | better than random ({', '.join(BETTER)}) |")
+    print("|---|---|---|" + "---|" * (len(KEYS) + 1))
+    for name, bias in dict.fromkeys(key[:2] for key in groups):
+        runs = [run for key, run in groups.items() if key[:2] == (name, bias)]
+        for run in runs:
+            draws = [run.pop("random"), run.pop("random again")]
+            run["random"] = {key: float(np.mean([draw[key] for draw in draws])) for key in KEYS}
+        for chosen in ("none", "random", "most uncertain", "largest model variance", "survey"):
+            means = [f"{np.mean([run[chosen][key] for run in runs]):.4g}" for key in KEYS]
+            won = [
+                sum(sign * (run[chosen][key] - run["random"][key]) > 0 for run in runs) for key, sign in BETTER.items()
+            ]
+            text = "" if chosen in ("none", "random") else ", ".join(f"{count}/{len(runs)}" for count in won)
+            print(f"| {name} | {bias} | {chosen} | {' | '.join(means)} | {text} |")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data-dir", default=os.environ.get("GPZED_DATA", "../shared/data"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--data-dir", type=Path, default=Path(os.environ.get("GPZED_DATA") or ROOT.parent / "shared/data")
+    )
+    parser.add_argument("--catalogues", nargs="+", choices=list(CATALOGUES), default=list(CATALOGUES))
+    parser.add_argument("--biases", nargs="+", choices=list(BIASES), default=list(BIASES))
     parser.add_argument("--start", type=int, default=1500)
-    parser.add_argument("--limit", type=float, default=24.0)
-    parser.add_argument("--add", type=int, default=500)
+    parser.add_argument("--add", type=int, default=300)
+    parser.add_argument("--members", type=int, default=1)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=3)
-    options = parser.parse_args()
-    folder = Path(options.data_dir)
-    if not folder.is_dir():
-        parser.exit(2, f'no folder "{folder}"; give the catalogues with --data-dir or GPZED_DATA.\n')
+    parser.add_argument("--summary", type=Path, help="make a table of this file of results instead")
+    args = parser.parse_args()
+    if args.summary is not None:
+        summarise(args.summary)
+        return
+    if not args.data_dir.is_dir():
+        parser.exit(2, f'no folder "{args.data_dir}"; give the catalogues with --data-dir or GPZED_DATA.\n')
     warnings.simplefilter("ignore", ConvergenceWarning)
-    bands, train, test = CATALOGUES["dc2"]
-    X, z = read(folder, bands, train)
-    X_test, z_test = read(folder, bands, [test])
-    for seed in range(options.seeds):
+    settings = [(s, n, b) for s in range(args.seeds) for n in args.catalogues for b in args.biases]
+    for number, name, bias in settings:
+        seed = args.first_seed + number
+        pool, test = tables(args.data_dir, name)
+        schema = resolve_schema(pool.names, SchemaConfig())
+        config = RunConfig.from_dict({"seed": seed, "model": {"n_members": args.members}})
         rng = np.random.default_rng(seed)
-        first = rng.permutation(np.flatnonzero(X[:, 3] < options.limit))[: options.start]
-        pool = np.setdiff1d(np.arange(len(z)), first)
-        model = GPzRegressor(random_state=seed).fit(X[first], z[first])
-        state = Survey(model, X[pool], region=regions(X[pool]))
-        p = state.prediction
-        choices = {
-            "none": np.empty(0, dtype=int),
-            "random": rng.permutation(len(pool))[: options.add],
-            "most uncertain": np.argsort(p.std)[-options.add :],
-            "largest model variance": np.argsort(p.model_variance)[-options.add :],
-            "survey": state.batch(options.add)[0],
-        }
-        for name, rows in choices.items():
-            used = np.concatenate([first, pool[rows]])
-            again = GPzRegressor(random_state=seed).fit(X[used], z[used])
-            scores = evaluate(z_test, again.predict_distribution(X_test))
-            emit({"seed": seed, "chosen": name, "n": len(used)} | {key: round(scores[key], 4) for key in KEYS})
+        first = start(pool, bias, args.start, rng)
+        rest = np.setdiff1d(np.arange(len(pool)), first)
+        trained = train_table(pool.take(first), schema, config)
+        for chosen, rows in choices(trained, pool.take(rest), args.add, rng).items():
+            again = trained
+            if rows.size:
+                again = train_table(pool.take(np.concatenate([first, rest[rows]])), schema, config)
+            scores = evaluate(test.floats("z_spec"), predict_table(again, test)[0])
+            emit(
+                {"catalogue": name, "bias": bias, "seed": seed, "chosen": chosen, "n": len(first) + len(rows)}
+                | {"members": args.members, **{key: round(scores[key], 4) for key in KEYS}}
+            )
 
 
 if __name__ == "__main__":

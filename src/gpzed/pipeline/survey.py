@@ -141,16 +141,23 @@ def survey(
     cell = _cell(m, edges[0]) * options.cells + _cell(c, edges[1])
     cell[~placed] = options.cells**2
     scale = n_rows / len(table)
-    state = Survey(trained.model, inputs.X, np.full(len(table), scale), cell, inputs.X_std)
+    state = _state(trained, inputs, scale)
     rng = np.random.default_rng(options.seed)
     cells = _tabulate_cells(state, cell, edges, options, rng, _deeper(trained, inputs, state, scale))
     can = np.ones(len(table), dtype=bool) if options.max_magnitude is None else m <= options.max_magnitude
     if not can.any():
         raise ConfigError(f"no object is brighter than `max_magnitude` {options.max_magnitude} in {magnitude}")
-    rows, gains = state.batch(options.n_spectra, np.flatnonzero(can))
+    rows, gains = state.batch(options.n_spectra, np.flatnonzero(can), rng)
     objects = _tabulate_objects(table, state, rows, gains, m, c, cell, options.cells)
     total = float(state.weight @ state.prediction.variance)
     return SurveyReport(cells, objects, magnitude, colour, n_rows, len(table), total, edges)
+
+
+def _state(trained: TrainedPipeline, inputs: Inputs, scale: float) -> Survey:
+    try:
+        return Survey(trained.model, inputs.X, np.full(len(inputs.X), scale), inputs.X_std)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _axes(bands: tuple[str, ...], options: SurveyOptions) -> tuple[str, tuple[str, str]]:
