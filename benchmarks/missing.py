@@ -3,7 +3,8 @@
     python benchmarks/missing.py > docs/results/missing.jsonl
 
 Each line is one treatment on one catalogue, judged by all rows, by those with gaps and by complete ones. All models of
-gpzed are the committee that `gpzed train` trains by default; only the treatment of bands without a measurement differs:
+gpzed are the committee that `gpzed train` trains by default (or `--members` of it), and all predictions are quoted and
+cut at zero as `gpzed predict` does; only the treatment of bands without a measurement differs:
 
 - marginalise: the default. The expectation over bands that were not observed, given the others; non-detections as a
   measurement of no flux;
@@ -39,10 +40,11 @@ from sklearn.model_selection import cross_val_predict
 from common import emit
 from gpzed import GPzRegressor
 from gpzed.catalog import Catalog, Photometry, Status, extract_photometry, guess_schema
-from gpzed.config import RUN_DEFAULTS
+from gpzed.config import RUN_DEFAULTS, PredictConfig
 from gpzed.errors import ConvergenceWarning
 from gpzed.evaluation import evaluate
 from gpzed.features import FeatureConfig, fit_transformer, photometry_rows
+from gpzed.pipeline.modelfile import quoted
 from gpzed.prediction import Prediction
 
 DES = ["des_dr2_gama_vipers/gama_train", "des_dr2_gama_vipers/vipers_train"]
@@ -155,7 +157,7 @@ def main() -> None:
         gaps = ~test.measured.all(axis=1)
         for treatment in options.treatments.split(","):
             started = time.perf_counter()
-            prediction = predict(treatment, train, z, test, options)
+            prediction = quoted(predict(treatment, train, z, test, options), PredictConfig())
             seconds = round(time.perf_counter() - started, 1)
             for rows, which in ((slice(None), "all"), (gaps, "with gaps"), (~gaps, "complete")):
                 scores = evaluate(z_test[rows], prediction[rows])
