@@ -11,6 +11,7 @@ from scipy import stats
 from gpzed import GPzRegressor, load_model
 from gpzed.core.density import Density, Group, GroupMoments, Stack, condition, fit_gaussian, log_density
 from gpzed.errors import DataWarning
+from gpzed.model import kinds
 from gpzed.model.data import ArrayData, fit_standardisation
 from gpzed.model.kinds import NoiseClasses, RawRows, fit_noise_classes, keys_of
 
@@ -415,3 +416,17 @@ def test_density_of_one_complete_group_is_its_moments():
     density = fit_gaussian([GroupMoments(np.ones(3, bool), np.zeros(3), 100.0, X.mean(axis=0), centred.T @ centred)], 3)
     assert isinstance(density, Density)
     np.testing.assert_array_equal(density.covariances[0], centred.T @ centred / 100.0)
+
+
+@pytest.mark.parametrize(("columns", "high"), [(3, 2), (12, 17), (40, 90)])
+def test_words_of_codes_keep_their_order(columns, high):
+    codes = np.random.default_rng(columns).integers(-2, high, (500, columns)).astype(np.int16)
+    codes[::3] = codes[0]
+    tuples = np.array([tuple(row) for row in codes.tolist()], dtype=[("", np.int16)] * columns)
+    for wanted, got in zip(
+        np.unique(tuples, return_index=True, return_inverse=True)[1:],
+        np.unique(kinds._words(codes), return_index=True, return_inverse=True)[1:],
+        strict=True,
+    ):
+        np.testing.assert_array_equal(got.ravel(), wanted.ravel())
+    assert kinds._words(codes[:0]).shape == (0,)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.cluster.vq import kmeans2
 
-from gpzed._types import BoolArray, FloatArray, IntArray
+from gpzed._types import AnyArray, BoolArray, FloatArray, IntArray
 from gpzed.core.density import Conditional, Density, Group, GroupMoments, choose_mixture, factor, fit_gaussian
 from gpzed.core.uncertain import Kind
 from gpzed.errors import DataWarning
@@ -234,13 +234,26 @@ def keys_of(
     if noise is not None and X_std is not None:
         errors = np.where(seen.any(axis=1, keepdims=True), noise.assign(X_std, seen, refine), 0)
         codes = np.hstack([codes, errors.astype(np.int16)])
-    view = np.ascontiguousarray(codes).view([("", np.int16)] * codes.shape[1]).ravel()
-    _, first, which = np.unique(view, return_index=True, return_inverse=True)
+    _, first, which = np.unique(_words(codes), return_index=True, return_inverse=True)
     keys = [
         (seen[i].astype(np.uint8).tobytes(), tuple(int(c) for c in codes[i, d:]) if codes[i, d:].any() else ())
         for i in first
     ]
     return keys, which.ravel()
+
+
+def _words(codes: AnyArray) -> AnyArray:
+    """One number for each row of codes, in the same order; where none is large enough, slow tuples."""
+    if not len(codes):
+        return np.zeros(0, dtype=np.int64)
+    low = codes.min(axis=0).astype(np.int64)
+    spans = codes.max(axis=0) - low + 1
+    if np.prod(spans.astype(np.float64)) > 2.0**62:
+        return np.ascontiguousarray(codes).view([("", codes.dtype)] * codes.shape[1]).ravel()
+    words = np.zeros(len(codes), dtype=np.int64)
+    for column, least, span in zip(codes.T, low, spans, strict=True):
+        words = words * span + (column - least)
+    return words
 
 
 def seen_of(key: Key) -> BoolArray:
