@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpzed.core.engine import Scratch
 
 MAX_RANK = 16
-"""Columns of V at most in sums over pairs."""
+"""Columns of V at most in sums over pairs; as in `_kernels.c`."""
 
 
 @dataclass(frozen=True)
