@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -94,6 +96,14 @@ def test_max_std_and_max_rmse(data):
     assert expected.predicted_rmse[1] <= 0.03
     assert expected.predicted_rmse[0] == pytest.approx(np.sqrt(np.mean(p.variance / (1 + np.maximum(p.mean, 0)) ** 2)))
     assert expected.completeness == pytest.approx(measured.completeness, abs=0.1)
+
+
+def test_expected_error_is_that_of_the_quoted_redshift(data):
+    _, p = data
+    quoted = replace(p, point=p.mean + 0.05)
+    square = (p.variance + 0.05**2) / (1 + np.maximum(quoted.z_phot, 0)) ** 2
+    assert select(quoted, keep=1.0).predicted_rmse[0] == pytest.approx(np.sqrt(np.mean(square)))
+    assert select(quoted, keep=1.0).predicted_rmse[0] > select(p, keep=1.0).predicted_rmse[0]
 
 
 def test_criteria_combine(data):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -188,6 +189,11 @@ def test_scatter_takes_ranges_so_that_panels_compare() -> None:
     assert ax.get_xlim() == ax.get_ylim() == (0.0, 2.0)
     bar = next(child for child in ax.child_axes if child.get_ylabel())
     assert bar.get_ylim() == pytest.approx((-3.0, -1.0))
+
+
+def test_scatter_draws_the_quoted_redshift() -> None:
+    ax = plots.plot_scatter(Z, replace(P, point=np.full(len(P), 0.125)))
+    assert set(np.asarray(ax.collections[0].get_offsets())[:, 1]) == {0.125}
 
 
 def test_ticks_of_the_cubic_root_axis_keep_their_distance() -> None:

@@ -145,21 +145,23 @@ def _limits(
     if max_std is not None:
         limits["max_std"] = int(np.count_nonzero(prediction.std <= max_std))
     if max_rmse is not None:
-        squared = _expected_square(prediction) if z is None else _table.squared_error(z, prediction)
+        squared = expected_squared_error(prediction) if z is None else _table.squared_error(z, prediction)
         rmse = np.sqrt(np.cumsum(squared[order]) / np.arange(1, n + 1))
         allowed = np.flatnonzero(rmse <= max_rmse)
         limits["max_rmse"] = int(allowed[-1]) + 1 if allowed.size else 0
     return limits
 
 
-def _expected_square(prediction: Prediction) -> FloatArray:
-    """Return the expected squared error over (1 + z)^2, with z_phot for z where it is positive."""
-    return prediction.variance / (1.0 + np.maximum(prediction.mean, 0.0)) ** 2
+def expected_squared_error(prediction: Prediction) -> FloatArray:
+    """Return the expected squared error of z_phot over (1 + z)^2, with z_phot for z there, where it is positive."""
+    z_phot = prediction.z_phot
+    expected = prediction.variance + (prediction.mean - z_phot) ** 2
+    return np.asarray(expected / (1.0 + np.maximum(z_phot, 0.0)) ** 2)
 
 
 def _record(prediction: Prediction, z: FloatArray | None, mask: BoolArray, binding: str) -> Selection:
     """Return the selection with its figures before and after."""
-    square = _expected_square(prediction)
+    square = expected_squared_error(prediction)
     expected = (float(np.sqrt(square.mean())), float(np.sqrt(square[mask].mean())))
     before: dict[str, float] = {}
     after: dict[str, float] = {}

@@ -32,7 +32,7 @@ FLAG_MEANINGS: dict[Flag, str] = {
     Flag.FAILED_BAND: "a measurement failed; expected or filled given the other bands",
     Flag.CLIPPED_INPUT: "an input lay outside the range of the training rows and was moved to its edge",
     Flag.OUTSIDE_COVERAGE: "coverage is below 0.01: 99 in 100 training rows lie in fuller places than the object",
-    Flag.NO_MEASUREMENT: "no band was measured; mean and variance are those of the training redshifts",
+    Flag.NO_MEASUREMENT: "no band was measured; the density is the Gaussian of the training redshifts",
 }
 
 

@@ -36,13 +36,14 @@ from gpzed.prediction import Prediction
 
 #: Rows of a chunk at most, and bytes that a chunk of the input may take in memory.
 MAX_CHUNK_ROWS, CHUNK_BYTES = 131_072, 32 << 20
-#: Columns that are always written.
+#: What z_phot may be, for the description of the column.
 POINTS = {
     "best": "redshift of least expected loss",
     "mean": "mean",
     "median": "median",
     "mode": "highest point",
 }
+#: Columns that are always written.
 BASE_COLUMNS = ("z_phot", "z_mean", "z_std", "z_var_model", "z_var_noise", "z_var_input", "z_coverage", "z_flags")
 
 

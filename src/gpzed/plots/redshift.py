@@ -39,7 +39,7 @@ def plot_redshift_distribution(
     edges = np.linspace(0.0, limit, bins + 1)
     if z is not None:
         ax.hist(z, bins=edges, density=True, color=FAINT, alpha=0.5, label="spectroscopic")
-    ax.hist(z_phot, bins=edges, density=True, histtype="step", color=COLOURS[0], label="photometric, means")
+    ax.hist(z_phot, bins=edges, density=True, histtype="step", color=COLOURS[0], label="photometric")
     rows = np.random.default_rng(0).permutation(len(prediction))[:MAX_DENSITIES]
     grid = np.linspace(0.0, limit, 400)
     ax.plot(grid, prediction[np.sort(rows)].stacked_pdf(grid), color=INK, label="sum of predicted densities")

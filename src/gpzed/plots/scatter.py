@@ -71,7 +71,7 @@ def plot_scatter(
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
-    z, z_phot = np.asarray(z_spec, dtype=np.float64), prediction.mean
+    z, z_phot = np.asarray(z_spec, dtype=np.float64), prediction.z_phot
     if z.shape != z_phot.shape:
         msg = f"`z_spec` has shape {z.shape} but the prediction has {len(z_phot)} objects; give one value per object."
         raise ValueError(msg)

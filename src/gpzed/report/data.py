@@ -12,6 +12,7 @@ from gpzed._types import AnyArray, FloatArray, IntArray
 from gpzed.evaluation import BoxStatistics, rejection_curves, reliability, uncertainty_boxes
 from gpzed.evaluation.display import HEADINGS, shown
 from gpzed.evaluation.rejection import count_kept, order_by_variance
+from gpzed.evaluation.selection import expected_squared_error
 from gpzed.prediction import Prediction
 from gpzed.report.pack import cells_in_groups, finite, floats
 
@@ -122,8 +123,7 @@ def prepare(
 
 def _expected_rmse(prediction: Prediction, order: IntArray, counts: IntArray) -> FloatArray:
     """Return the RMSE that the predicted variances promise, for each number kept."""
-    square = prediction.variance / (1.0 + np.maximum(prediction.mean, 0.0)) ** 2
-    mean: FloatArray = np.cumsum(square[order])[counts - 1] / counts
+    mean: FloatArray = np.cumsum(expected_squared_error(prediction)[order])[counts - 1] / counts
     return np.sqrt(mean)
 
 
