@@ -34,7 +34,7 @@ def command(model: str, catalogue: str, **given: Any) -> int:
     """Say where spectra, and where deeper bands, would lower the uncertainty of FILE most.
 
     Cells of colour and magnitude are ranked by the fall of the summed variance that spectra there would bring. The
-    objects worth a spectrum are chosen one after the other, each with the earlier ones taken into account.
+    objects worth a spectrum represent, together, what the training rows do not; those that gain most come first.
     """
     terminal = Terminal(given["quiet"])
     report = survey(
