@@ -298,7 +298,8 @@ size_t gpzed_heads_work_size(const struct call *c)
     return (uintptr_t)divide_heads(&aligned, BEST_PANEL).end / sizeof(double) + 8;
 }
 
-/* sum_a = the factors of all pairs, see struct pairs, from the matrices V' Lambda V (m, r, r) in A. Returns 1 if one is not finite. */
+/* sum_a = the factors of all pairs, see struct pairs, from the matrices V' Lambda V (m, r, r) in A. Returns 1 if one is
+ * not finite. */
 int gpzed_pair_factors(const struct call *c)
 {
     const struct pairs *p = c->pairs;

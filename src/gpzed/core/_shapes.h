@@ -5,6 +5,7 @@
 /* Shapes of m basis functions; Lambda is shared if `is_shared`. What a function does not use may be NULL. */
 struct shapes {
     size_t m, d, r, is_shared;
+    size_t keeps; /* whether gpzed_blur leaves what it found in `work`, for gpzed_blur_gradient */
     double kappa;
     const double *P, *Lambda, *V;  /* (m, d), (m or 1, d, d), (d, r) */
     const double *grad_C;          /* (q, m) */
@@ -14,25 +15,32 @@ struct shapes {
 
 /* What uncertain inputs do to one shape. With R = I + V' Lambda V = L L': */
 struct blur {
-    double *A;      /* L^-1 V' Lambda, (r, d) */
-    double *K;      /* V L'^-1, (d, r) */
-    double *L;      /* (r, r) */
-    double *star;   /* Lambda - A'A, (d, d) */
-    double *G, *B;  /* (d, d), (r, d): for the gradient */
-    double log_det; /* of R */
+    double *log_det;   /* of R; NaN if that is not finite */
+    double *star;      /* Lambda - A'A, (d, d) */
+    double *A, *K;     /* L^-1 V' Lambda and L^-1 V', (r, d) */
+    double *L, *G, *H; /* (r, r), (d, d), (r, d): for a while */
 };
 
-size_t gpzed_shapes_work_size(const struct shapes *s) { return 3 * s->r * s->d + s->r * s->r + 3 * s->d * s->d; }
+static size_t blur_size(const struct shapes *s) { return 1 + s->d * s->d + 2 * s->r * s->d; }
 
-static struct blur divide_blur(const struct shapes *s)
+static size_t blurs(const struct shapes *s) { return s->keeps && !s->is_shared ? s->m : 1; }
+
+size_t gpzed_shapes_work_size(const struct shapes *s)
+{
+    return blurs(s) * blur_size(s) + s->r * s->r + 3 * s->d * s->d + s->r * s->d;
+}
+
+/* Memory for basis function j. */
+static struct blur blur_of(const struct shapes *s, size_t j)
 {
     size_t d = s->d, r = s->r;
-    struct blur b = {.A = s->work};
+    struct blur b = {.log_det = s->work + (blurs(s) > 1 ? j : 0) * blur_size(s)};
+    b.star = b.log_det + 1;
+    b.A = b.star + d * d;
     b.K = b.A + r * d;
-    b.B = b.K + r * d;
-    b.L = b.B + r * d;
-    b.star = b.L + r * r;
-    b.G = b.star + d * d;
+    b.L = s->work + blurs(s) * blur_size(s);
+    b.G = b.L + r * r;
+    b.H = b.G + d * d;
     return b;
 }
 
@@ -68,56 +76,66 @@ static void invert_lower(double *L, size_t r)
         }
 }
 
-static void blur_one(const struct shapes *s, const double *Lambda, struct blur *b)
+/* x (r, d) <- L^-1 x */
+static void substitute(const double *L, size_t r, size_t d, double *x)
+{
+    for (size_t i = 0; i < r; i++) {
+        double *restrict row = x + i * d;
+        for (size_t h = 0; h < i; h++)
+            for (size_t l = 0; l < d; l++)
+                row[l] -= L[i * r + h] * x[h * d + l];
+        for (size_t l = 0; l < d; l++)
+            row[l] *= L[i * r + i];
+    }
+}
+
+static void blur_one(const struct shapes *s, const double *Lambda, const struct blur *b)
 {
     size_t d = s->d, r = s->r;
-    memset(b->A, 0, r * d * sizeof(double));
-    for (size_t k = 0; k < d; k++)
-        for (size_t i = 0; i < r; i++)
+    for (size_t i = 0; i < r; i++) {
+        double *restrict A = b->A + i * d, *restrict K = b->K + i * d;
+        for (size_t l = 0; l < d; l++) {
+            A[l] = 0.0;
+            K[l] = s->V[l * r + i];
+        }
+        for (size_t k = 0; k < d; k++)
             for (size_t l = 0; l < d; l++)
-                b->A[i * d + l] += s->V[k * r + i] * Lambda[k * d + l];
-    for (size_t i = 0; i < r; i++)
+                A[l] += s->V[k * r + i] * Lambda[k * d + l];
         for (size_t j = 0; j <= i; j++) {
             double sum = i == j;
             for (size_t l = 0; l < d; l++)
-                sum += b->A[i * d + l] * s->V[l * r + j];
+                sum += A[l] * s->V[l * r + j];
             b->L[i * r + j] = sum;
         }
-    b->log_det = factorise(b->L, r);
-    for (size_t i = 0; i < r; i++) { /* forward substitution, for A and for K' */
-        for (size_t h = 0; h < i; h++)
+    }
+    *b->log_det = factorise(b->L, r);
+    substitute(b->L, r, d, b->A);
+    substitute(b->L, r, d, b->K);
+    memcpy(b->star, Lambda, d * d * sizeof(double));
+    for (size_t i = 0; i < r; i++) {
+        const double *A = b->A + i * d;
+        for (size_t k = 0; k < d; k++) {
+            double *restrict row = b->star + k * d;
             for (size_t l = 0; l < d; l++)
-                b->A[i * d + l] -= b->L[i * r + h] * b->A[h * d + l];
-        for (size_t l = 0; l < d; l++)
-            b->A[i * d + l] *= b->L[i * r + i];
-        for (size_t l = 0; l < d; l++) {
-            double sum = s->V[l * r + i];
-            for (size_t h = 0; h < i; h++)
-                sum -= b->L[i * r + h] * b->K[l * r + h];
-            b->K[l * r + i] = sum * b->L[i * r + i];
+                row[l] -= A[k] * A[l];
         }
     }
-    memcpy(b->star, Lambda, d * d * sizeof(double));
-    for (size_t i = 0; i < r; i++)
-        for (size_t k = 0; k < d; k++)
-            for (size_t l = 0; l < d; l++)
-                b->star[k * d + l] -= b->A[i * d + k] * b->A[i * d + l];
 }
 
 /* Ct (m, q) of ln E[phi] on the full quadratic map. Returns 1 if a shape is not finite. */
 int gpzed_blur(const struct shapes *s)
 {
-    struct blur b = divide_blur(s);
     size_t d = s->d;
     double *C = s->Ct;
     for (size_t j = 0; j < s->m; j++) {
+        struct blur b = blur_of(s, j);
         const double *p = s->P + j * d;
         if (j == 0 || !s->is_shared)
             blur_one(s, s->Lambda + j * d * d, &b);
-        if (isnan(b.log_det))
+        if (isnan(*b.log_det))
             return 1;
         double *constant = C++;
-        *constant = -0.5 * b.log_det;
+        *constant = -0.5 * *b.log_det;
         for (size_t k = 0; k < d; k++) {
             double sum = 0.0;
             for (size_t l = 0; l < d; l++)
@@ -132,49 +150,59 @@ int gpzed_blur(const struct shapes *s)
     return 0;
 }
 
-/* grad_P (m, d) and grad_Lambda (m or 1, d, d) += what grad_C asks of them: the change of Lambda* is T' dLambda T with
- * T = I - K A. Returns 1 if a shape is not finite. */
+/* grad_P (m, d) and grad_Lambda (m or 1, d, d) += what grad_C asks of them. Returns 1 if a shape is not finite.
+ *
+ * The change of Lambda* is T' dLambda T with T = I - K'A, that of ln |R| is K dLambda K'. With G the gradient for Lambda*
+ * the one for Lambda is T G T' - 1/2 sum_G K'K = G + K'H + H'K, H = 1/2 (A G A' - 1/2 sum_G) K - A G.
+ */
 int gpzed_blur_gradient(const struct shapes *s)
 {
-    struct blur b = divide_blur(s);
     size_t d = s->d, r = s->r, m = s->m;
     for (size_t j = 0; j < m; j++) {
+        struct blur b = blur_of(s, j);
         const double *p = s->P + j * d, *g = s->grad_C + j;
-        double sum_G = g[0], *restrict out = s->grad_Lambda + (s->is_shared ? 0 : j * d * d);
-        if (j == 0 || !s->is_shared)
+        double sum_G = g[0], *restrict grad_P = s->grad_P + j * d;
+        if (!s->keeps && (j == 0 || !s->is_shared))
             blur_one(s, s->Lambda + j * d * d, &b);
-        if (isnan(b.log_det))
+        if (isnan(*b.log_det))
             return 1;
         for (size_t k = 0, row = d + 1; k < d; k++) {
             double G_k = g[(k + 1) * m], shift_k = G_k - sum_G * p[k];
             for (size_t l = 0; l < d; l++)
-                s->grad_P[j * d + l] += b.star[k * d + l] * shift_k; /* Eq. C.12 */
-            for (size_t l = k; l < d; l++, row++) {
-                double G_l = g[(l + 1) * m];
-                b.G[k * d + l] = b.G[l * d + k] = -0.5 * (g[row * m] - G_k * p[l] - p[k] * G_l + sum_G * p[k] * p[l]);
+                grad_P[l] += b.star[k * d + l] * shift_k; /* Eq. C.12 */
+            for (size_t l = k; l < d; l++, row++) { /* cf. Eq. C.13 */
+                double shift_l = g[(l + 1) * m] - sum_G * p[l];
+                b.G[k * d + l] = b.G[l * d + k] = -0.5 * (g[row * m] - G_k * p[l] - p[k] * shift_l);
             }
         }
-        for (size_t k = 0; k < d * d; k++)
-            out[k] += b.G[k];
-        for (size_t i = 0; i < r; i++) { /* B = A G */
-            memset(b.B + i * d, 0, d * sizeof(double));
+        for (size_t i = 0; i < r; i++) {
+            double *restrict H = b.H + i * d;
+            memset(H, 0, d * sizeof(double));
             for (size_t k = 0; k < d; k++)
                 for (size_t l = 0; l < d; l++)
-                    b.B[i * d + l] += b.A[i * d + k] * b.G[k * d + l];
+                    H[l] -= b.A[i * d + k] * b.G[k * d + l];
         }
         for (size_t i = 0; i < r; i++)
-            for (size_t h = 0; h < r; h++) { /* A G A' - 1/2 sum G */
+            for (size_t h = 0; h < r; h++) {
                 double sum = i == h ? -0.5 * sum_G : 0.0;
                 for (size_t l = 0; l < d; l++)
-                    sum += b.B[i * d + l] * b.A[h * d + l];
-                for (size_t k = 0; k < d; k++)
-                    for (size_t l = 0; l < d; l++)
-                        out[k * d + l] += sum * b.K[k * r + i] * b.K[l * r + h];
+                    sum -= b.H[i * d + l] * b.A[h * d + l];
+                b.L[i * r + h] = 0.5 * sum; /* the factor is not needed any more */
             }
         for (size_t i = 0; i < r; i++)
-            for (size_t k = 0; k < d; k++)
+            for (size_t h = 0; h < r; h++)
                 for (size_t l = 0; l < d; l++)
-                    out[k * d + l] -= b.K[k * r + i] * b.B[i * d + l] + b.B[i * d + k] * b.K[l * r + i];
+                    b.H[i * d + l] += b.L[i * r + h] * b.K[h * d + l];
+        for (size_t k = 0; k < d; k++) {
+            double *restrict out = s->grad_Lambda + (s->is_shared ? 0 : j * d * d) + k * d;
+            for (size_t l = 0; l < d; l++)
+                out[l] += b.G[k * d + l];
+            for (size_t i = 0; i < r; i++) {
+                const double *K = b.K + i * d, *H = b.H + i * d;
+                for (size_t l = 0; l < d; l++)
+                    out[l] += K[k] * H[l] + H[k] * K[l];
+            }
+        }
     }
     return 0;
 }

@@ -51,7 +51,7 @@ static struct step_work divide_step(const struct step *s)
     struct step_work w;
     for (size_t i = 0; i < s->n_blocks; i++)
         r = s->ranks[i] > r ? s->ranks[i] : r;
-    struct shapes shapes = {.d = d, .r = r};
+    struct shapes shapes = {.m = m, .d = d, .r = r, .keeps = 1};
     w.gradient = take(&next, m * d + gamma_size(s) + (m + s->k) * 3 * s->K);
     w.Lambda = take(&next, g * d * d);
     w.grad_Lambda = take(&next, g * d * d);
@@ -113,7 +113,8 @@ static int step_gradient(struct step *s, const struct step_work *w, size_t n)
     double *P = s->theta, *Gamma = P + s->m * s->d, *Theta = Gamma + gamma_size(s);
     double *grad_P = w->gradient, *grad_Gamma = grad_P + s->m * s->d, *grad_Theta = grad_Gamma + gamma_size(s);
     size_t g = s->is_shared ? 1 : s->m;
-    struct shapes shapes = {.m = s->m, .d = s->d, .is_shared = s->is_shared && s->m > 1, .kappa = s->kappa};
+    struct shapes shapes = {.m = s->m, .d = s->d, .is_shared = s->is_shared && s->m > 1, .keeps = 1};
+    shapes.kappa = s->kappa;
     shapes.P = P, shapes.Lambda = w->Lambda, shapes.Ct = w->Ct, shapes.grad_C = w->grad_C, shapes.work = w->shapes;
     shapes.grad_P = grad_P, shapes.grad_Lambda = w->grad_Lambda;
     memset(w->gradient, 0, n * sizeof(double));

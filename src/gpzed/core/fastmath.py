@@ -55,7 +55,7 @@ class ShapesStruct(ctypes.Structure):
     """Shapes of basis functions: `struct shapes` of `_shapes.h`."""
 
     _fields_ = (
-        [(name, ctypes.c_ssize_t) for name in ("m", "d", "r", "is_shared")]
+        [(name, ctypes.c_ssize_t) for name in ("m", "d", "r", "is_shared", "keeps")]
         + [("kappa", ctypes.c_double)]
         + [(name, ctypes.c_void_p) for name in _SHAPE_ARRAYS]
     )
