@@ -55,6 +55,7 @@ def least_loss(z: FloatArray, p: FloatArray, knee: float = KNEE) -> FloatArray:
     point = (quadratic * z).sum(axis=1) / quadratic.sum(axis=1)
     out: FloatArray = point.copy()
     rows = np.arange(len(z))
+    done = np.zeros(len(z), dtype=bool)
     for _ in range(MAX_ITERATIONS):
         d = (z - point[:, None]) * inverse
         pull = np.einsum("rn,rn->r", slope, np.clip(d, -knee, knee))
@@ -64,12 +65,13 @@ def least_loss(z: FloatArray, p: FloatArray, knee: float = KNEE) -> FloatArray:
             following = point + pull / curvature
         inside = (following >= lo) & (following <= hi)
         following = np.where(inside, following, 0.5 * (lo + hi))
-        done = np.abs(following - point) <= TOLERANCE
+        following = np.where(done, point, following)  # a row's point does not depend on how long others take
+        done |= np.abs(following - point) <= TOLERANCE
         out[rows] = point = following
         if done.all():
             break
         keep = ~done
         if keep.sum() < 0.7 * len(keep):
-            rows, point, lo, hi = rows[keep], point[keep], lo[keep], hi[keep]
+            rows, point, lo, hi, done = rows[keep], point[keep], lo[keep], hi[keep], done[keep]
             z, inverse, slope, quadratic = z[keep], inverse[keep], slope[keep], quadratic[keep]
     return out
