@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 from gpzed._config_text import commented, describe_type, fits_type, nearest, parameter_docs
 from gpzed.catalog.photometry import Sentinels
@@ -75,6 +75,9 @@ class SchemaConfig:
     hdf5_group: str | None = None
 
 
+Point = Literal["best", "mean", "median", "mode"]
+
+
 @dataclass(frozen=True)
 class PredictConfig:
     """What `gpzed predict` writes.
@@ -97,7 +100,7 @@ class PredictConfig:
         Rows worked on at a time; chosen by the width of the table if left out.
     """
 
-    point: Literal["best", "mean", "median", "mode"] = "best"
+    point: Point = "best"
     positive: bool = True
     quantiles: tuple[float, ...] = ()
     components: bool | None = None
@@ -105,6 +108,8 @@ class PredictConfig:
     chunk_rows: int | None = None
 
     def __post_init__(self) -> None:
+        if self.point not in get_args(Point):
+            raise ConfigError(f"`point` is {self.point!r}; expected one of {', '.join(get_args(Point))}")
         bad = [level for level in self.quantiles if not 0.0 < level < 1.0]
         if bad:
             raise ConfigError(f"`quantiles` has {bad[0]:g}; expected levels above 0 and below 1, like 0.16")

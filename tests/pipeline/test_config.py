@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpzed import GPzRegressor
-from gpzed.config import NOT_OPTIONS, RUN_DEFAULTS, ModelConfig, RunConfig, config_template, load_config
+from gpzed.config import NOT_OPTIONS, RUN_DEFAULTS, ModelConfig, PredictConfig, RunConfig, config_template, load_config
 from gpzed.errors import ConfigError
 
 
@@ -77,3 +77,8 @@ def test_mistakes_are_named(text: str, match: str, tmp_path: Path) -> None:
 def test_a_missing_file_is_a_configuration_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         load_config(tmp_path / "none.toml")
+
+
+def test_an_unknown_point_is_refused_in_a_script_too() -> None:
+    with pytest.raises(ConfigError, match="`point` is 'average'; expected one of best, mean, median, mode"):
+        PredictConfig(point="average")  # type: ignore[arg-type]
