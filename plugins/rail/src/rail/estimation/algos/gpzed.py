@@ -235,8 +235,9 @@ class GPZedEstimator(CatEstimator):
         if kind == "grid":
             shown = prediction.truncate(low)
             return shown, shown.to_qp(np.linspace(low, self.config.zmax, self.config.nzbins))
-        parts = (prediction.model_variance, prediction.noise_variance, prediction.input_variance)
-        shown = Prediction.gaussian(prediction.mean, *parts).truncate(low if kind == "truncnorm" else None)
+        whole = prediction.truncate(None)  # else "truncnorm" would be cut twice
+        parts = (whole.model_variance, whole.noise_variance, whole.input_variance)
+        shown = Prediction.gaussian(whole.mean, *parts).truncate(low if kind == "truncnorm" else None)
         return shown, shown.to_qp(kind="norm")
 
     def _calculate_mode_point_estimate(self, qp_dist: qp.Ensemble, grid: Any = None) -> np.ndarray:
