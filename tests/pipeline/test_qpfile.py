@@ -121,3 +121,17 @@ def test_pages_and_selections_of_qp_files(tmp_path: Path) -> None:
     report = select(path, tmp_path / "kept.csv", keep=0.5, truth=tmp_path / "truth.parquet")
     assert (report.n_kept, report.n_truth) == (N // 2, N)
     np.testing.assert_array_equal(read_catalog(tmp_path / "kept.csv")["row"], report.ids)
+
+
+def test_the_redshift_that_gpzed_quotes_is_taken_from_its_column(tmp_path: Path) -> None:
+    density = Prediction.gaussian(LOC, 0.0, SCALE**2).pdf_grid(GRID)
+    ancil = {"redshift": Z, "z_phot": Z + 0.01}
+    files = [
+        norm_file(tmp_path / "norm.hdf5", **ancil),
+        write_qp(tmp_path / "interp.hdf5", "interp", {"yvals": density}, {"xvals": GRID[None]}, ancil),
+    ]
+    for path in files:
+        prediction = read_predictions(path)[1]
+        np.testing.assert_allclose(prediction.z_phot, Z + 0.01)
+        np.testing.assert_allclose(prediction[3:7].z_phot, Z[3:7] + 0.01)
+        assert evaluate([path])[0].metrics["rmse"] == pytest.approx(np.sqrt(np.mean((0.01 / (1 + Z)) ** 2)))

@@ -16,7 +16,7 @@ from gpzed.catalog.conventions import ID_NAMES, REDSHIFT_NAMES
 from gpzed.errors import CatalogError, ConfigError, SchemaError
 from gpzed.pipeline.qpfile import is_qp_file, read_qp
 from gpzed.pipeline.source import Redshifts, valid_redshifts
-from gpzed.prediction import Prediction
+from gpzed.prediction import GriddedPrediction, Prediction
 
 PARTS = ("z_var_model", "z_var_noise", "z_var_input")
 
@@ -196,7 +196,14 @@ def _read_densities(path: str | os.PathLike[str]) -> _Read:
     """Read a file of qp."""
     stored = read_qp(path)
     table = Catalog(stored.columns, n_rows=len(stored.usable))
-    return _Read(os.fspath(path), stored.prediction, stored.usable, table, tuple(stored.columns), {})
+    prediction = stored.prediction
+    if "z_phot" in table.names:  # what gpzed quoted; other codes have no such column
+        quoted = table.floats("z_phot")[stored.usable]
+        if isinstance(prediction, GriddedPrediction):
+            prediction = GriddedPrediction(prediction.grid, prediction.density, point=quoted)
+        else:
+            prediction = replace(prediction, point=quoted)
+    return _Read(os.fspath(path), prediction, stored.usable, table, tuple(stored.columns), {})
 
 
 def _truth_elsewhere(truth: str | os.PathLike[str], redshift: str | None, read: _Read) -> tuple[str, FloatArray]:

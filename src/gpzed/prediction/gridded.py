@@ -34,6 +34,8 @@ class GriddedPrediction(Prediction):
         Densities at these redshifts; not negative, not all zero; normalised here.
     flags : array-like of shape (n,), optional
         Bit flags, stored as uint32.
+    point : {"mean", "best", "median", "mode"} or array-like of shape (n,)
+        What is quoted as the redshift of each object.
 
     Examples
     --------
@@ -45,7 +47,13 @@ class GriddedPrediction(Prediction):
     grid: FloatArray
     density: FloatArray
 
-    def __init__(self, grid: npt.ArrayLike, density: npt.ArrayLike, flags: npt.ArrayLike | None = None) -> None:
+    def __init__(
+        self,
+        grid: npt.ArrayLike,
+        density: npt.ArrayLike,
+        flags: npt.ArrayLike | None = None,
+        point: str | npt.ArrayLike = "mean",
+    ) -> None:
         x, f = _checked(grid, density)
         width = np.diff(x)
         area = 0.5 * (f[:, 1:] + f[:, :-1]) * width
@@ -59,7 +67,8 @@ class GriddedPrediction(Prediction):
             means=middle + tilt * width / 6.0,
             model_variances=np.zeros_like(area),
             noise_variances=width**2 * (1.0 / 12.0 - tilt**2 / 36.0),
-            flags=flags,  # type: ignore[arg-type]  # checked and converted there
+            flags=flags,  # type: ignore[arg-type]  # checked and converted there, like `point`
+            point=point,  # type: ignore[arg-type]
         )
         below = np.concatenate([np.zeros((len(f), 1)), np.cumsum(area, axis=1)], axis=1)
         for name, value in (("grid", x), ("density", f), ("_below", below / below[:, -1:])):
@@ -78,7 +87,9 @@ class GriddedPrediction(Prediction):
             i = range(len(self))[index]
             index = slice(i, i + 1)
         rows = index if isinstance(index, slice) else check.row_index(index, len(self))
-        return GriddedPrediction(self.grid, self.density[rows], None if self.flags is None else self.flags[rows])
+        flags = None if self.flags is None else self.flags[rows]
+        point = self.point if isinstance(self.point, str) else self.point[rows]
+        return GriddedPrediction(self.grid, self.density[rows], flags, point)
 
     @classmethod
     def mixture(cls, predictions: Sequence[Prediction], weights: npt.ArrayLike | None = None) -> NoReturn:
@@ -92,7 +103,9 @@ class GriddedPrediction(Prediction):
         if len(parts) != len(predictions) or not parts or any(not np.array_equal(p.grid, parts[0].grid) for p in parts):
             raise ValueError("predictions are not all tabulated on the same grid; give such ones.")
         flags = None if any(p.flags is None for p in parts) else np.concatenate([np.asarray(p.flags) for p in parts])
-        return cls(parts[0].grid, np.concatenate([part.density for part in parts]), flags)
+        alike = all(isinstance(p.point, str) and p.point == parts[0].point for p in parts)
+        point = parts[0].point if alike else np.concatenate([p.z_phot for p in parts])
+        return cls(parts[0].grid, np.concatenate([part.density for part in parts]), flags, point)
 
     def truncate(self, lower: float | None) -> GriddedPrediction:
         """Return the same densities cut at `lower` and normalised again (None: as they are)."""
@@ -102,7 +115,8 @@ class GriddedPrediction(Prediction):
             raise ValueError(f"`lower` is {lower} but the grid ends at {self.grid[-1]}; give a redshift below that.")
         above = self.grid > lower
         density = np.concatenate([self.pdf_grid([lower]), self.density[:, above]], axis=1)
-        return GriddedPrediction(np.concatenate([[lower], self.grid[above]]), density, self.flags)
+        point = self.point if isinstance(self.point, str) else "mean"
+        return GriddedPrediction(np.concatenate([[lower], self.grid[above]]), density, self.flags, point)
 
     @property
     def model_variance(self) -> FloatArray:
