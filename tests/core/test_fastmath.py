@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -248,3 +250,8 @@ def test_an_evaluation_is_that_of_numpy(monkeypatch, keep_bytes, weighted, mean_
         moments = predict(X, evaluation.state, evaluation.posterior, Team(1))
         results.append((evaluation.evidence.total, layout.pack(evaluation.gradient), *moments))
     _assert_close(*results)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
+def test_kernels_are_built_where_there_is_a_compiler():
+    assert fastmath.HAS_KERNELS, "tests of the compiled kernels would all be skipped"

@@ -15,26 +15,28 @@ from gpzed.prediction._mixture import Mixture, component_quantile
 
 KNEE = 0.1
 """Relative error from which the loss grows linearly: between the 0.05 and 0.15 by which redshifts are judged."""
-NODES, MIN_NODES = 128, 8
-"""Points that stand for a mixture, shared out among its components, and for each of these at least."""
+NODES, MIN_NODES, MAX_NODES = 128, 8, 24
+"""Points that stand for a mixture, shared out among its components; for each of these at least, and at most."""
 SMALLEST_SCALE = 0.05
 """Of ``1 + z``, where a density that is not cut at zero reaches below -1."""
-UNCUT = -6.0
-"""Components whose cut is farther out than this, in standard deviations, are worked on as if they had none."""
-MAX_ITERATIONS, TOLERANCE = 100, 1e-10
+UNCUT = -3.0
+"""Components whose cut is farther out than this, in standard deviations, are worked on as if they had none: no point
+of the quadrature lies beyond."""
+MAX_ITERATIONS, TOLERANCE = 100, 1e-9
 
 
 def nodes_of(mix: Mixture) -> tuple[FloatArray, FloatArray]:
     """Return points and weights, both (r, N), of a quadrature of each mixture: Gauss-Legendre in probability."""
     K = len(mix.means)
-    t, share = np.polynomial.legendre.leggauss(max(MIN_NODES, -(-NODES // K)))
+    t, share = np.polynomial.legendre.leggauss(min(max(MIN_NODES, -(-NODES // K)), MAX_NODES))
     level, share = 0.5 * (t + 1.0), 0.5 * share
     r = mix.means.shape[1]
     free = Mixture(mix.weights, mix.means, mix.stds, None, None)
     z = component_quantile(free, level[None, :])  # (K, r, G)
     if mix.alpha is not None:
-        k, rows = np.nonzero(mix.alpha[:, :, 0] > UNCUT)
-        if k.size:
+        cut = mix.alpha[:, :, 0]
+        for part in ((cut > UNCUT) & (cut <= 0.0), cut > 0.0):  # the second takes three times as long
+            k, rows = np.nonzero(part)
             w, mu, s, alpha = (a[k, rows][None] for a in (mix.weights, mix.means, mix.stds, mix.alpha))
             z[k, rows] = component_quantile(Mixture(w, mu, s, alpha, mix.lower), level[None, :])[0]
     p = mix.weights * share
@@ -49,17 +51,16 @@ def least_loss(z: FloatArray, p: FloatArray, knee: float = KNEE) -> FloatArray:
     inverse = 1.0 / np.maximum(1.0 + z, SMALLEST_SCALE)
     slope = p * inverse
     quadratic = slope * inverse
-    counts = p > 0.0
-    lo = np.where(counts, z, np.inf).min(axis=1)
-    hi = np.where(counts, z, -np.inf).max(axis=1)
-    point = (quadratic * z).sum(axis=1) / quadratic.sum(axis=1)
+    lo, hi = z.min(axis=1), z.max(axis=1)
+    point = np.einsum("rn,rn->r", quadratic, z) / np.einsum("rn->r", quadratic)
     out: FloatArray = point.copy()
     rows = np.arange(len(z))
     done = np.zeros(len(z), dtype=bool)
     for _ in range(MAX_ITERATIONS):
         d = (z - point[:, None]) * inverse
-        pull = np.einsum("rn,rn->r", slope, np.clip(d, -knee, knee))
-        curvature = np.einsum("rn,rn->r", quadratic, np.abs(d) < knee)
+        clipped = np.minimum(np.maximum(d, -knee), knee)
+        pull = np.einsum("rn,rn->r", slope, clipped)
+        curvature = np.einsum("rn,rn->r", quadratic, np.equal(d, clipped, out=d))
         lo, hi = np.where(pull > 0.0, point, lo), np.where(pull < 0.0, point, hi)
         with np.errstate(divide="ignore", invalid="ignore"):
             following = point + pull / curvature
