@@ -9,6 +9,8 @@ import hypothesis
 import numpy as np
 import pytest
 
+from gpzed.core import fastmath
+
 ROOT = Path(__file__).resolve().parents[1]
 
 _NOT_NOW = [hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.function_scoped_fixture]
@@ -32,6 +34,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if mark in item.keywords:
                 item.add_marker(skip)
+
+
+@pytest.fixture
+def kernels() -> None:
+    """Skip where the compiled kernels are not; a test asserts that they are there where cc is."""
+    if not fastmath.HAS_KERNELS:
+        pytest.skip("the compiled kernels were not built")
+
+
+@pytest.fixture(params=[0, 4, 2], ids=["widest", "avx2", "narrow"])
+def lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kernels: None) -> None:
+    """All widths of vectors that the compiled kernels may use."""
+    monkeypatch.setattr(fastmath, "_lanes", request.param)
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,10 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 
+from gpzed.core import fastmath
 from gpzed.prediction import GriddedPrediction, Prediction
-from gpzed.prediction._point import KNEE, least_loss
+from gpzed.prediction._mixture import build
+from gpzed.prediction._point import KNEE, best_points, least_loss, nodes_of
 
 GRID = np.linspace(0.0, 8.0, 40_001)
 
@@ -56,6 +58,35 @@ def test_narrow_density_gets_its_mean_and_two_peaks_the_heavier_one() -> None:
 def test_deeply_cut_components_count() -> None:
     prediction = Prediction([[0.5, 0.5]], [[-3.0, 0.2]], np.zeros((1, 2)), [[1.0, 0.01]], lower=0.0)
     assert_allclose(prediction.best, by_force(prediction), atol=3e-3)
+
+
+@pytest.mark.parametrize("lower", [None, 0.0])
+@pytest.mark.parametrize(("K", "n"), [(1, 3), (2, 500), (5, 61), (25, 200)])
+def test_compiled_points_are_those_of_numpy(lanes: None, K: int, n: int, lower: float | None) -> None:
+    rng = np.random.default_rng(K)
+    weights, stds = rng.dirichlet(np.full(K, 0.3), n), np.exp(rng.uniform(np.log(0.005), np.log(0.5), (n, K)))
+    means = rng.uniform(-0.2, 1.5, (n, K))
+    if lower is not None:
+        means[: n // 3] -= rng.uniform(0.0, 40.0, (n // 3, 1))  # cut far from any component
+    weights[0] = np.eye(K)[0]
+    expected = least_loss(*nodes_of(build(weights, means, stds, lower)))
+    assert_allclose(best_points(weights, means, stds, lower), expected, rtol=1e-5, atol=1e-8)
+
+
+def test_search_ends_at_the_minimum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Newton's method alone goes to and fro between two kinks for some of these."""
+    prediction = make(n=2000, K=25, seed=1)
+    weights, means, stds = prediction.weights, prediction.means, prediction.component_stds
+    z, p = nodes_of(build(weights, means, stds, 0.0))
+
+    def loss(point: np.ndarray) -> np.ndarray:
+        return np.asarray((p * huber((z - point[:, None]) / (1.0 + z))).sum(axis=1))
+
+    for library in (fastmath._library, None):
+        monkeypatch.setattr(fastmath, "_library", library)
+        best = best_points(weights, means, stds, 0.0)
+        for step in (-1e-5, 1e-5):
+            assert np.all(loss(best) <= loss(best + step) + 1e-15)
 
 
 def test_points_without_weight_do_not_pull() -> None:

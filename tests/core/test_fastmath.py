@@ -22,8 +22,8 @@ from gpzed.core.predictive import predict
 def route(request, monkeypatch):
     if request.param == "numpy":
         monkeypatch.setattr(fastmath, "_library", None)
-    elif not fastmath.HAS_KERNELS:
-        pytest.skip("the compiled kernel was not built")
+    else:
+        request.getfixturevalue("kernels")
     return request.param
 
 
@@ -174,13 +174,6 @@ def _assert_close(results, expected):
         np.testing.assert_allclose(result, value, rtol=1e-10, atol=1e-10 * np.max(np.abs(value)))
 
 
-@pytest.fixture(params=[0, 4, 2], ids=["widest", "avx2", "narrow"])
-def lanes(request, monkeypatch):
-    if not fastmath.HAS_KERNELS:
-        pytest.skip("the compiled kernel was not built")
-    monkeypatch.setattr(fastmath, "_lanes", request.param)
-
-
 CASES = [
     {"n": 1},
     {"n": 12},
@@ -234,9 +227,7 @@ def test_noise_out_of_bounds_is_told(lanes, b):
 @pytest.mark.parametrize("keep_bytes", [0, 10**9])
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("mean_function", ["zero", "linear"])
-def test_an_evaluation_is_that_of_numpy(monkeypatch, keep_bytes, weighted, mean_function):
-    if not fastmath.HAS_KERNELS:
-        pytest.skip("the compiled kernel was not built")
+def test_an_evaluation_is_that_of_numpy(monkeypatch, kernels, keep_bytes, weighted, mean_function):
     rng = np.random.default_rng(1)
     X, omega = rng.standard_normal((1000, 3)), rng.random(1000) + 0.5
     y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(1000)

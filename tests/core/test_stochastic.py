@@ -34,12 +34,6 @@ def blocks_of(rows, v):
     return list(stochastic._blocks(rows, np.arange(N), v))
 
 
-@pytest.fixture
-def kernels():
-    if not fastmath.HAS_KERNELS:
-        pytest.skip("the compiled kernel was not built")
-
-
 @pytest.mark.parametrize("lanes", [0, 4, 2])
 @pytest.mark.parametrize("with_kinds", [False, True])
 @pytest.mark.parametrize("code", CODES)

@@ -187,13 +187,6 @@ def rows_of(kind, n, scale=1.0):
     return kind.origin[:, None] + kind.directions @ t
 
 
-@pytest.fixture(params=[0, 4, 2], ids=["widest", "avx2", "narrow"])
-def lanes(request, monkeypatch):
-    if not fastmath.HAS_KERNELS:
-        pytest.skip("the compiled kernel was not built")
-    monkeypatch.setattr(fastmath, "_lanes", request.param)
-
-
 @pytest.mark.parametrize(("r", "s"), [(1, 1), (2, 2), (3, 5), (4, 2), (5, 9)])
 @pytest.mark.parametrize(("code", "mean_function"), [("VC", "linear"), ("GL", "constant"), ("VD", "zero")])
 @pytest.mark.parametrize("scale", [1.0, 30.0])
@@ -223,9 +216,7 @@ def test_exponents_are_added_before_the_exponential(lanes):
 
 @pytest.mark.parametrize("r", [0, 1, 3, 5])
 @pytest.mark.parametrize("code", CODES)
-def test_compiled_blurs_are_those_of_numpy(monkeypatch, code, r):
-    if not fastmath.HAS_KERNELS:
-        pytest.skip("the compiled kernel was not built")
+def test_compiled_blurs_are_those_of_numpy(monkeypatch, kernels, code, r):
     spread = make_spread(r, 1, code)
     grad_C = np.random.default_rng(1).standard_normal((21, 23))
     results = []
@@ -238,11 +229,9 @@ def test_compiled_blurs_are_those_of_numpy(monkeypatch, code, r):
 
 
 @pytest.mark.parametrize("by_rank", [True, False])
-def test_shapes_that_are_not_finite_are_told(monkeypatch, by_rank):
+def test_shapes_that_are_not_finite_are_told(monkeypatch, kernels, by_rank):
     if not by_rank:
         monkeypatch.setattr(fastmath, "_library", None)
-    elif not fastmath.HAS_KERNELS:
-        pytest.skip("the compiled kernel was not built")
     good = make_spread(2, 1)
     Lambda = good.forms.Lambda.copy()
     Lambda[3] = np.nan

@@ -408,6 +408,7 @@ TARGET static int NAME(exponential)(const struct call *c)
 
 #include "_pairs.h"
 #include "_heads.h"
+#include "_points.h"
 
 #undef PANEL
 #undef EACH_LANE

@@ -70,6 +70,17 @@ struct call {
     const struct pairs *pairs;        /* for rows with uncertain inputs, or NULL */
 };
 
+/* Mixtures whose points of least loss are wanted, see `_points.h`; `fastpoint.py` has the same fields. */
+struct points {
+    size_t lanes, n, K, G;                              /* rows, components, nodes of each */
+    size_t newton_steps, max_steps;
+    double lower, uncut;                                /* where densities are cut, or -inf; see `_point.py` */
+    double knee, smallest, tolerance;
+    const double *weights, *means, *stds;               /* (n, K), before the cut */
+    const double *t, *above, *share;                    /* (G): nodes of a Gaussian, probability above, weight */
+    double *work, *out;                                 /* gpzed_points_work_size() numbers; (n) */
+};
+
 #define TILE 4
 #define DEPTH 256
 #define STRIP_BYTES 400000
@@ -217,6 +228,52 @@ static struct head_work divide_heads(const struct call *c, size_t panel)
     return w;
 }
 
+/* ln of the upper tail Q of the standard normal; 0 where it is 1 to the last digit. */
+static double log_upper_tail(double a)
+{
+    if (a < -9.0)
+        return 0.0;
+    if (a < 30.0)
+        return log(0.5 * erfc(0.7071067811865476 * a));
+    double i = 1.0 / (a * a);
+    return -0.5 * a * a - log(a) - 0.5 * LOG_2PI + log1p(-i * (1.0 - i * (3.0 - 15.0 * i)));
+}
+
+/* The largest of ln Q over the components of a row, or 0 if that is above -ln 2: all are taken relative to it, since it
+ * may be far below the least number. */
+static double largest_log_tail(const struct points *c, size_t row)
+{
+    double a = INFINITY;
+    for (size_t k = row * c->K; k < (row + 1) * c->K; k++)
+        if (c->weights[k] > 0.0 && (c->lower - c->means[k]) < a * c->stds[k])
+            a = (c->lower - c->means[k]) / c->stds[k];
+    return a > 0.0 ? log_upper_tail(a) : 0.0;
+}
+
+/* t with Q(t) = q: a rational approximation (Abramowitz & Stegun 26.2.23), and two steps of Halley's method. */
+static double upper_quantile(double q)
+{
+    if (q > 0.5)
+        return -upper_quantile(1.0 - q);
+    double u = sqrt(-2.0 * log(q));
+    double t = u - (2.515517 + u * (0.802853 + u * 0.010328)) / (1.0 + u * (1.432788 + u * (0.189269 + u * 0.001308)));
+    for (int step = 0; step < 2; step++) {
+        double e = (0.5 * erfc(0.7071067811865476 * t) - q) * exp(0.5 * (t * t + LOG_2PI));
+        t += e / (1.0 - 0.5 * e * t);
+    }
+    return t;
+}
+
+/* x such that Q(a + x) = above Q(a); beyond a = 30 from ln Q(t) - ln Q(a) = (a^2 - t^2) / 2 - ln(t / a), to order 1 / a^2. */
+static double cut_excess(double a, double log_tail, double above)
+{
+    if (a < 30.0)
+        return upper_quantile(above * exp(log_tail)) - a;
+    double fall = -2.0 * log(above), x = fall / (a + sqrt(a * a + fall));
+    fall -= 2.0 * log1p(x / a);
+    return fall / (a + sqrt(a * a + fall));
+}
+
 #if defined(__x86_64__) && defined(__GNUC__)
 #define TARGET_512 __attribute__((target("avx512f,avx512dq,avx512vl,fma,prefer-vector-width=512")))
 #define TARGET_256 __attribute__((target("avx2,fma")))
@@ -238,8 +295,8 @@ static struct head_work divide_heads(const struct call *c, size_t panel)
 #undef TARGET
 #undef NAME
 #define ALLOWS(width) (c->lanes == 0 || c->lanes >= width)
-#define DISPATCH(name)                                                                                                 \
-    int gpzed_##name(const struct call *c)                                                                             \
+#define DISPATCH(name, type)                                                                                           \
+    int gpzed_##name(const struct type *c)                                                                             \
     {                                                                                                                  \
         if (ALLOWS(8) && HAS_512)                                                                                      \
             return name##_512(c);                                                                                      \
@@ -248,8 +305,8 @@ static struct head_work divide_heads(const struct call *c, size_t panel)
 #define BEST_PANEL (ALLOWS(8) && HAS_512 ? 24 : ALLOWS(4) && HAS_256 ? 12 : 6)
 #else
 #define BEST_PANEL 6
-#define DISPATCH(name)                                                                                                 \
-    int gpzed_##name(const struct call *c) { return name##_128(c); }
+#define DISPATCH(name, type)                                                                                           \
+    int gpzed_##name(const struct type *c) { return name##_128(c); }
 #endif
 
 #define LANES 2
@@ -257,15 +314,16 @@ static struct head_work divide_heads(const struct call *c, size_t panel)
 #define NAME(x) x##_128
 #include "_blocks.h"
 
-DISPATCH(forward)
-DISPATCH(backward)
-DISPATCH(predict)
-DISPATCH(responses)
-DISPATCH(gradient)
-DISPATCH(exponential)
-DISPATCH(spread)
-DISPATCH(heads)
-DISPATCH(mixture)
+DISPATCH(forward, call)
+DISPATCH(backward, call)
+DISPATCH(predict, call)
+DISPATCH(responses, call)
+DISPATCH(gradient, call)
+DISPATCH(exponential, call)
+DISPATCH(spread, call)
+DISPATCH(heads, call)
+DISPATCH(mixture, call)
+DISPATCH(points, points)
 
 /* Numbers that `work` must hold for a call. */
 size_t gpzed_work_size(const struct call *c)
@@ -297,6 +355,9 @@ size_t gpzed_heads_work_size(const struct call *c)
     aligned.work = NULL;
     return (uintptr_t)divide_heads(&aligned, BEST_PANEL).end / sizeof(double) + 8;
 }
+
+/* Numbers that `work` must hold for the points of least loss. */
+size_t gpzed_points_work_size(const struct points *c) { return 3 * c->K * c->G * BEST_PANEL + 8; }
 
 /* sum_a = the factors of all pairs, see struct pairs, from the matrices V' Lambda V (m, r, r) in A. Returns 1 if one is
  * not finite. */

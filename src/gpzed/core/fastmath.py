@@ -87,6 +87,16 @@ class StepStruct(ctypes.Structure):
     )
 
 
+class PointsStruct(ctypes.Structure):
+    """Mixtures whose points of least loss are wanted: `struct points` of `_kernels.c`."""
+
+    _fields_ = (
+        [(name, ctypes.c_ssize_t) for name in ("lanes", "n", "K", "G", "newton_steps", "max_steps")]
+        + [(name, ctypes.c_double) for name in ("lower", "uncut", "knee", "smallest", "tolerance")]
+        + [(name, ctypes.c_void_p) for name in ("weights", "means", "stds", "t", "above", "share", "work", "out")]
+    )
+
+
 def _load() -> ctypes.CDLL | None:
     try:
         library = ctypes.CDLL(str(Path(__file__).with_name("_kernels.so")))
@@ -102,6 +112,9 @@ def _load() -> ctypes.CDLL | None:
         library.gpzed_shapes_work_size.argtypes = [ctypes.POINTER(ShapesStruct)]
         library.gpzed_shapes_work_size.restype = ctypes.c_size_t
         library.gpzed_step.argtypes, library.gpzed_step.restype = [ctypes.POINTER(StepStruct)], ctypes.c_int
+        library.gpzed_points.argtypes, library.gpzed_points.restype = [ctypes.POINTER(PointsStruct)], ctypes.c_int
+        library.gpzed_points_work_size.argtypes = [ctypes.POINTER(PointsStruct)]
+        library.gpzed_points_work_size.restype = ctypes.c_size_t
         library.gpzed_step_work_size.argtypes = [ctypes.POINTER(StepStruct)]
         library.gpzed_step_work_size.restype = ctypes.c_size_t
     except (OSError, AttributeError):  # not compiled, or compiled for another machine or version
@@ -117,6 +130,11 @@ def library() -> ctypes.CDLL:
     """Return the compiled functions."""
     assert _library is not None
     return _library
+
+
+def widest_lanes() -> int:
+    """Numbers in the widest vectors that may be used; 0 for the widest that the processor has."""
+    return _lanes
 
 
 def new_call(**fields: Any) -> CallStruct:

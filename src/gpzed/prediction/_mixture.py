@@ -23,6 +23,8 @@ from gpzed._types import AnyArray, FloatArray
 
 LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
 SQRT_HALF = np.sqrt(0.5)
+# Cuts farther out than this, in standard deviations, leave no trace in double precision.
+UNCUT = -9.0
 # Elements per temporary array: 1 MB, so that a handful of them stays in cache.
 CHUNK_ELEMENTS = 1 << 17
 # Beyond this many standard deviations the moments of the tail come from their asymptotic series, whose
@@ -69,10 +71,19 @@ def build(weights: FloatArray, means: FloatArray, stds: FloatArray, lower: float
     if lower is None:
         return Mixture(w, mu, s, None, None)
     alpha = (lower - mu) / s
-    with np.errstate(divide="ignore"):
-        log_w = np.log(w) + log_ndtr(-alpha)
-    w = np.exp(log_w - log_sum_exp(log_w))
-    return Mixture(w / w.sum(axis=0), mu, s, alpha, lower)
+    kept = w * _tails(w, alpha)
+    return Mixture(kept / kept.sum(axis=0), mu, s, alpha, lower)
+
+
+def _tails(w: FloatArray, alpha: FloatArray) -> FloatArray:
+    """Return Q(alpha) of every component, up to a factor for each object: all of them may be below the least number."""
+    near = alpha > UNCUT
+    log_tail = np.zeros_like(alpha)
+    log_tail[near] = log_ndtr(-alpha[near])
+    top = np.where(w > 0.0, log_tail, -np.inf).max(axis=0)
+    relative = np.where(w > 0.0, log_tail - top, -np.inf)
+    tails: FloatArray = np.exp(relative, out=np.ones_like(relative), where=relative != 0.0)
+    return tails
 
 
 def log_sum_exp(terms: FloatArray) -> FloatArray:
@@ -211,12 +222,12 @@ def moments(
     w, centre = mix.weights[:, :, 0].T, mix.means[:, :, 0].T  # (r, K)
     shrink = np.ones_like(w)
     if mix.alpha is not None and mix.lower is not None:
-        above, shrink = tail_moments(mix.alpha[:, :, 0].T)
-        std = mix.stds[:, :, 0].T
-        cut = mix.alpha[:, :, 0].T > 0
+        near = mix.alpha[:, :, 0].T > UNCUT
+        alpha, std = mix.alpha[:, :, 0].T[near], mix.stds[:, :, 0].T[near]
+        above, shrink[near] = tail_moments(alpha)
         # mean + std (above + alpha) and lower + std above are equal; each is exact where the other rounds.
-        mills = above + np.where(cut, 0.0, mix.alpha[:, :, 0].T)
-        centre = np.where(cut, mix.lower + std * above, centre + std * mills)
+        centre = centre.copy()
+        centre[near] = np.where(alpha > 0, mix.lower + std * above, centre[near] + std * (above + np.minimum(alpha, 0)))
     mean = (w * centre).sum(axis=1)
     total = (w * (centre - mean[:, None]) ** 2).sum(axis=1)
     between = total if n_heads == 1 else _between_runs(w, centre, mean, n_heads)

@@ -8,10 +8,15 @@ peaks the heavier one is quoted, not the empty place between them. The loss is c
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
+from scipy.special import ndtri
 
 from gpzed._types import FloatArray
-from gpzed.prediction._mixture import Mixture, component_quantile
+from gpzed.core.fastmath import is_compiled
+from gpzed.core.fastpoint import least_loss_points
+from gpzed.prediction._mixture import Mixture, build, component_quantile, row_chunks
 
 KNEE = 0.1
 """Relative error from which the loss grows linearly: between the 0.05 and 0.15 by which redshifts are judged."""
@@ -22,23 +27,68 @@ SMALLEST_SCALE = 0.05
 UNCUT = -3.0
 """Components whose cut is farther out than this, in standard deviations, are worked on as if they had none: no point
 of the quadrature lies beyond."""
-MAX_ITERATIONS, TOLERANCE = 100, 1e-9
+NEWTON_STEPS, MAX_STEPS, TOLERANCE = 20, 80, 1e-9
+
+
+def best_points(weights: FloatArray, means: FloatArray, stds: FloatArray, lower: float | None) -> FloatArray:
+    """Return the point (n,) of least expected loss of Gaussian mixtures, given as (n, K) before the cut at `lower`."""
+    if is_compiled():
+        return _compiled(weights, means, stds, quadrature(weights.shape[1]), lower)
+    out = np.empty(len(weights))
+    for rows in row_chunks(len(weights), 4 * MIN_NODES * weights.shape[1]):
+        out[rows] = least_loss(*nodes_of(build(weights[rows], means[rows], stds[rows], lower)))
+    return out
+
+
+def best_of_table(z: FloatArray, p: FloatArray) -> FloatArray:
+    """Return the point (n,) of least expected loss under probabilities p at redshifts z, both (n, N)."""
+    if is_compiled():
+        return _compiled(p, z, np.zeros_like(z), (np.zeros(1), np.full(1, 0.5), np.ones(1)), None)
+    return least_loss(z, p)
+
+
+def _compiled(
+    weights: FloatArray,
+    means: FloatArray,
+    stds: FloatArray,
+    nodes: tuple[FloatArray, FloatArray, FloatArray],
+    lower: float | None,
+) -> FloatArray:
+    return least_loss_points(
+        weights,
+        means,
+        stds,
+        nodes,
+        lower=lower,
+        uncut=UNCUT,
+        knee=KNEE,
+        smallest=SMALLEST_SCALE,
+        tolerance=TOLERANCE,
+        newton_steps=NEWTON_STEPS,
+        max_steps=MAX_STEPS,
+    )
+
+
+@cache
+def quadrature(K: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return nodes of the standard normal, probabilities above them and weights for each of K components.
+
+    Gauss-Legendre in probability: the nodes are denser where the density is.
+    """
+    x, share = np.polynomial.legendre.leggauss(min(max(MIN_NODES, -(-NODES // K)), MAX_NODES))
+    return ndtri(0.5 * (1.0 + x)), 0.5 * (1.0 - x), 0.5 * share
 
 
 def nodes_of(mix: Mixture) -> tuple[FloatArray, FloatArray]:
-    """Return points and weights, both (r, N), of a quadrature of each mixture: Gauss-Legendre in probability."""
-    K = len(mix.means)
-    t, share = np.polynomial.legendre.leggauss(min(max(MIN_NODES, -(-NODES // K)), MAX_NODES))
-    level, share = 0.5 * (t + 1.0), 0.5 * share
+    """Return points and weights, both (r, N), of a quadrature of each mixture."""
+    t, above, share = quadrature(len(mix.means))
     r = mix.means.shape[1]
-    free = Mixture(mix.weights, mix.means, mix.stds, None, None)
-    z = component_quantile(free, level[None, :])  # (K, r, G)
+    z = mix.means + mix.stds * t  # (K, r, G)
     if mix.alpha is not None:
         cut = mix.alpha[:, :, 0]
-        for part in ((cut > UNCUT) & (cut <= 0.0), cut > 0.0):  # the second takes three times as long
-            k, rows = np.nonzero(part)
-            w, mu, s, alpha = (a[k, rows][None] for a in (mix.weights, mix.means, mix.stds, mix.alpha))
-            z[k, rows] = component_quantile(Mixture(w, mu, s, alpha, mix.lower), level[None, :])[0]
+        k, rows = np.nonzero(cut > UNCUT)
+        w, mu, s, alpha = (a[k, rows][None] for a in (mix.weights, mix.means, mix.stds, mix.alpha))
+        z[k, rows] = component_quantile(Mixture(w, mu, s, alpha, mix.lower), 1.0 - above[None, :])[0]
     p = mix.weights * share
     return z.transpose(1, 0, 2).reshape(r, -1), p.transpose(1, 0, 2).reshape(r, -1)
 
@@ -46,17 +96,16 @@ def nodes_of(mix: Mixture) -> tuple[FloatArray, FloatArray]:
 def least_loss(z: FloatArray, p: FloatArray, knee: float = KNEE) -> FloatArray:
     """Return the point (r,) of least expected loss under probabilities p at redshifts z, both (r, N).
 
-    The derivative of the loss falls monotonically and is linear between kinks: Newton's method, kept between bounds.
+    The derivative of the loss falls monotonically and is linear between kinks: Newton's method, kept between bounds,
+    then bisection for the few that go to and fro between kinks.
     """
     inverse = 1.0 / np.maximum(1.0 + z, SMALLEST_SCALE)
     slope = p * inverse
     quadratic = slope * inverse
     lo, hi = z.min(axis=1), z.max(axis=1)
     point = np.einsum("rn,rn->r", quadratic, z) / np.einsum("rn->r", quadratic)
-    out: FloatArray = point.copy()
-    rows = np.arange(len(z))
     done = np.zeros(len(z), dtype=bool)
-    for _ in range(MAX_ITERATIONS):
+    for step in range(MAX_STEPS):
         d = (z - point[:, None]) * inverse
         clipped = np.minimum(np.maximum(d, -knee), knee)
         pull = np.einsum("rn,rn->r", slope, clipped)
@@ -64,15 +113,11 @@ def least_loss(z: FloatArray, p: FloatArray, knee: float = KNEE) -> FloatArray:
         lo, hi = np.where(pull > 0.0, point, lo), np.where(pull < 0.0, point, hi)
         with np.errstate(divide="ignore", invalid="ignore"):
             following = point + pull / curvature
-        inside = (following >= lo) & (following <= hi)
+        inside = (following > lo) & (following < hi) & (step < NEWTON_STEPS) | (following == point)
         following = np.where(inside, following, 0.5 * (lo + hi))
         following = np.where(done, point, following)  # a row's point does not depend on how long others take
         done |= np.abs(following - point) <= TOLERANCE
-        out[rows] = point = following
+        point = following
         if done.all():
             break
-        keep = ~done
-        if keep.sum() < 0.7 * len(keep):
-            rows, point, lo, hi, done = rows[keep], point[keep], lo[keep], hi[keep], done[keep]
-            z, inverse, slope, quadratic = z[keep], inverse[keep], slope[keep], quadratic[keep]
-    return out
+    return np.asarray(point)

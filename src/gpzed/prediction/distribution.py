@@ -329,8 +329,7 @@ class Prediction:
         The loss is quadratic up to 0.1, linear beyond. Where a density is narrow this is nearly its mean; of two peaks
         it keeps to the heavier one.
         """
-        loss = self._per_object(lambda mix, _: _point.least_loss(*_point.nodes_of(mix)), cost=4 * _point.MIN_NODES)
-        return check.read_only(loss)
+        return check.read_only(_point.best_points(self.weights, self.means, self.component_stds, self.lower))
 
     @property
     def z_phot(self) -> FloatArray:

@@ -194,7 +194,7 @@ class GriddedPrediction(Prediction):
         """Redshift of least expected loss, shape (n,), as of `Prediction`, to within the spacing of the grid."""
         out = np.empty(len(self))
         for rows in self._row_chunks(4 * len(self.grid)):
-            out[rows] = _point.least_loss(self.means[rows], self.weights[rows])
+            out[rows] = _point.best_of_table(self.means[rows], self.weights[rows])
         return check.read_only(out)
 
     @property
