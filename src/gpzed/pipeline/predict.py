@@ -34,7 +34,7 @@ from gpzed.pipeline.reporter import Reporter, Task
 from gpzed.pipeline.source import file_identity, make_inputs, matching_schema, needed_columns, require_folder
 from gpzed.prediction import Prediction
 
-#: Rows of a chunk at most, and bytes that a chunk of the input may take in memory.
+#: Rows of a chunk at most, and bytes that its columns, and the mixtures predicted for it, may take in memory.
 MAX_CHUNK_ROWS, CHUNK_BYTES = 131_072, 32 << 20
 #: What z_phot may be, for the description of the column.
 POINTS = {
@@ -246,7 +246,7 @@ def plan_prediction(
     kept = [name for name in wanted if name not in added]
     read = list(dict.fromkeys([*kept, *needed_columns(schema)]))
     metadata = _metadata(trained, model, info, schema, options)
-    chunk_rows = options.chunk_rows or _chunk_rows(info, read)
+    chunk_rows = options.chunk_rows or _chunk_rows(info, read, n_components)
     return PredictJob(trained, info, schema, options, read, kept, chunk_rows, output, format, metadata, n_components)
 
 
@@ -257,12 +257,11 @@ def _check_folder(output: Path) -> None:
         raise ConfigError(f"'{output}' cannot be written: folder '{output.parent}' does not exist; create it first")
 
 
-def _chunk_rows(info: CatalogInfo, names: list[str]) -> int:
-    width = 0
-    for name in names:
-        kind = info.dtypes.get(name, "float64")
-        width += 64 if kind == "str" else np.dtype(kind).itemsize
-    return int(np.clip(CHUNK_BYTES // max(width, 1), 1024, MAX_CHUNK_ROWS))
+def _chunk_rows(info: CatalogInfo, names: list[str], n_components: int) -> int:
+    kinds = [info.dtypes.get(name, "float64") for name in names]
+    read = sum(64 if kind == "str" else np.dtype(kind).itemsize for kind in kinds)
+    predicted = 5 * 8 * n_components  # weights, means and three parts of the variance
+    return int(np.clip(CHUNK_BYTES // max(read, predicted), 1024, MAX_CHUNK_ROWS))
 
 
 def _metadata(
