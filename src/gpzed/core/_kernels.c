@@ -75,7 +75,7 @@ struct points {
     size_t lanes, n, K, G;                              /* rows, components, nodes of each */
     size_t newton_steps, max_steps;
     double lower, uncut;                                /* where densities are cut, or -inf; see `_point.py` */
-    double knee, smallest, tolerance;
+    double knee, smallest, negligible, tolerance;
     const double *weights, *means, *stds;               /* (n, K), before the cut */
     const double *t, *above, *share;                    /* (G): nodes of a Gaussian, probability above, weight */
     double *work, *out;                                 /* gpzed_points_work_size() numbers; (n) */
@@ -239,36 +239,39 @@ static double log_upper_tail(double a)
     return -0.5 * a * a - log(a) - 0.5 * LOG_2PI + log1p(-i * (1.0 - i * (3.0 - 15.0 * i)));
 }
 
-/* The largest of ln Q over the components of a row, or 0 if that is above -ln 2: all are taken relative to it, since it
- * may be far below the least number. */
-static double largest_log_tail(const struct points *c, size_t row)
+/* shares (K) = weights of the components of a row after the cut, up to a factor. Returns their sum. All are relative to the
+ * largest of the tails, unless that is near 1: it may be far below the least number. */
+static double point_shares(const struct points *c, size_t row, double *shares)
 {
-    double a = INFINITY;
-    for (size_t k = row * c->K; k < (row + 1) * c->K; k++)
-        if (c->weights[k] > 0.0 && (c->lower - c->means[k]) < a * c->stds[k])
-            a = (c->lower - c->means[k]) / c->stds[k];
-    return a > 0.0 ? log_upper_tail(a) : 0.0;
+    const double *weights = c->weights + row * c->K, *means = c->means + row * c->K, *stds = c->stds + row * c->K;
+    double least = INFINITY, sum = 0.0;
+    for (size_t k = 0; k < c->K; k++) {
+        double a = weights[k] > 0.0 ? (c->lower - means[k]) / stds[k] : INFINITY;
+        least = a < least ? a : least;
+    }
+    double top = least > 0.0 ? log_upper_tail(least) : 0.0;
+    for (size_t k = 0; k < c->K; k++) {
+        double log_tail = weights[k] > 0.0 ? log_upper_tail((c->lower - means[k]) / stds[k]) - top : 0.0;
+        sum += shares[k] = log_tail == 0.0 ? weights[k] : weights[k] * exp(log_tail);
+    }
+    return sum;
 }
 
-/* t with Q(t) = q: a rational approximation (Abramowitz & Stegun 26.2.23), and two steps of Halley's method. */
+/* t with Q(t) = q: a rational approximation (Abramowitz & Stegun 26.2.23), and a step of Halley's method: to 1e-10. */
 static double upper_quantile(double q)
 {
-    if (q > 0.5)
-        return -upper_quantile(1.0 - q);
-    double u = sqrt(-2.0 * log(q));
+    double less = q > 0.5 ? 1.0 - q : q, u = sqrt(-2.0 * log(less));
     double t = u - (2.515517 + u * (0.802853 + u * 0.010328)) / (1.0 + u * (1.432788 + u * (0.189269 + u * 0.001308)));
-    for (int step = 0; step < 2; step++) {
-        double e = (0.5 * erfc(0.7071067811865476 * t) - q) * exp(0.5 * (t * t + LOG_2PI));
-        t += e / (1.0 - 0.5 * e * t);
-    }
-    return t;
+    double e = (0.5 * erfc(0.7071067811865476 * t) - less) * exp(0.5 * (t * t + LOG_2PI));
+    t += e / (1.0 - 0.5 * e * t);
+    return q > 0.5 ? -t : t;
 }
 
 /* x such that Q(a + x) = above Q(a); beyond a = 30 from ln Q(t) - ln Q(a) = (a^2 - t^2) / 2 - ln(t / a), to order 1 / a^2. */
-static double cut_excess(double a, double log_tail, double above)
+static double cut_excess(double a, double tail, double above)
 {
     if (a < 30.0)
-        return upper_quantile(above * exp(log_tail)) - a;
+        return upper_quantile(above * tail) - a;
     double fall = -2.0 * log(above), x = fall / (a + sqrt(a * a + fall));
     fall -= 2.0 * log1p(x / a);
     return fall / (a + sqrt(a * a + fall));
@@ -357,7 +360,7 @@ size_t gpzed_heads_work_size(const struct call *c)
 }
 
 /* Numbers that `work` must hold for the points of least loss. */
-size_t gpzed_points_work_size(const struct points *c) { return 3 * c->K * c->G * BEST_PANEL + 8; }
+size_t gpzed_points_work_size(const struct points *c) { return c->K * (3 * c->G * BEST_PANEL + 1) + 8; }
 
 /* sum_a = the factors of all pairs, see struct pairs, from the matrices V' Lambda V (m, r, r) in A. Returns 1 if one is
  * not finite. */

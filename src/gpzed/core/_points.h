@@ -4,55 +4,49 @@
  * one gets does not depend on its neighbours.
  */
 
-/* Fill the nodes of a panel, (K G, panel) each: redshifts, 1 / (1 + z), and probabilities up to a factor. */
-TARGET static void NAME(point_nodes)(const struct points *c, size_t start, double *z, double *inverse, double *p)
+/* Fill the nodes of a panel, (slots G, panel) each: redshifts, 1 / (1 + z), and probabilities up to a factor. Components
+ * without a share in a row have no slot there; rows that need fewer slots than others are filled up with nothing. */
+TARGET static size_t NAME(point_nodes)(const struct points *c, size_t start, double *z, double *inverse, double *p)
 {
-    ALIGNED double mean[PANEL], std[PANEL], weight[PANEL], top[PANEL];
-    EACH_LANE top[i] = c->lower == -INFINITY ? 0.0 : largest_log_tail(c, smaller(start + i, c->n - 1));
-    for (size_t k = 0; k < c->K; k++) {
-        EACH_LANE
-        {
-            size_t at = smaller(start + i, c->n - 1) * c->K + k; /* the last row again, beyond it */
-            mean[i] = c->means[at];
-            std[i] = c->stds[at];
-            weight[i] = c->weights[at];
-        }
-        for (size_t g = 0; g < c->G; g++) {
-            double *restrict zg = z + (k * c->G + g) * PANEL, *restrict pg = p + (k * c->G + g) * PANEL;
-            EACH_LANE zg[i] = mean[i] + std[i] * c->t[g];
-            EACH_LANE pg[i] = weight[i] * c->share[g];
-        }
-        if (c->lower == -INFINITY)
-            continue;
-        EACH_LANE
-        {
-            double a = (c->lower - mean[i]) / std[i], log_tail = log_upper_tail(a);
-            if (log_tail == 0.0 && top[i] == 0.0)
+    size_t slots = 0, used[PANEL], rows = smaller(PANEL, c->n - start);
+    double *shares = p + c->K * c->G * PANEL;
+    for (size_t i = 0; i < rows; i++) {
+        const double *mean = c->means + (start + i) * c->K, *std = c->stds + (start + i) * c->K;
+        double total = point_shares(c, start + i, shares);
+        used[i] = 0;
+        for (size_t k = 0; k < c->K; k++) {
+            if (shares[k] <= c->negligible * total)
                 continue;
-            double kept = weight[i] > 0.0 ? exp(log_tail - top[i]) : 0.0;
-            for (size_t at = k * c->G * PANEL + i, g = 0; g < c->G; g++, at += PANEL) {
-                p[at] *= kept;
-                if (a > c->uncut)
-                    z[at] = c->lower + std[i] * cut_excess(a, log_tail, c->above[g]);
+            double a = (c->lower - mean[k]) / std[k], tail = a > c->uncut ? 0.5 * erfc(0.7071067811865476 * a) : 1.0;
+            for (size_t at = used[i]++ * c->G * PANEL + i, g = 0; g < c->G; g++, at += PANEL) {
+                z[at] = a > c->uncut ? c->lower + std[k] * cut_excess(a, tail, c->above[g]) : mean[k] + std[k] * c->t[g];
+                p[at] = shares[k] * c->share[g];
             }
         }
+        slots = used[i] > slots ? used[i] : slots;
     }
-    for (size_t j = 0; j < c->K * c->G; j++)
+    for (size_t i = 0; i < PANEL; i++)
+        for (size_t node = i < rows ? used[i] * c->G : 0; node < slots * c->G; node++) {
+            z[node * PANEL + i] = i < rows ? z[i] : 0.0;
+            p[node * PANEL + i] = i < rows ? 0.0 : 1.0;
+        }
+    for (size_t j = 0; j < slots * c->G; j++)
         EACH_LANE
         {
             double scale = 1.0 + z[j * PANEL + i];
             inverse[j * PANEL + i] = 1.0 / (scale < c->smallest ? c->smallest : scale);
         }
+    return slots * c->G;
 }
 
 /* out (n) = the points of least expected loss, by Newton's method kept between bounds, then by bisection. */
 TARGET static int NAME(points)(const struct points *c)
 {
-    size_t nodes = c->K * c->G;
-    double *z = align(c->work), *inverse = z + nodes * PANEL, *p = inverse + nodes * PANEL;
+    size_t most = c->K * c->G * PANEL;
+    double *z = align(c->work), *inverse = z + most, *p = inverse + most;
     ALIGNED double point[PANEL], lo[PANEL], hi[PANEL], pull[PANEL], curvature[PANEL], moving[PANEL];
     for (size_t start = 0; start < c->n; start += PANEL) {
-        NAME(point_nodes)(c, start, z, inverse, p);
+        size_t nodes = NAME(point_nodes)(c, start, z, inverse, p);
         EACH_LANE lo[i] = hi[i] = z[i];
         EACH_LANE pull[i] = curvature[i] = 0.0;
         EACH_LANE moving[i] = 1.0;

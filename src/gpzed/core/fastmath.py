@@ -92,7 +92,7 @@ class PointsStruct(ctypes.Structure):
 
     _fields_ = (
         [(name, ctypes.c_ssize_t) for name in ("lanes", "n", "K", "G", "newton_steps", "max_steps")]
-        + [(name, ctypes.c_double) for name in ("lower", "uncut", "knee", "smallest", "tolerance")]
+        + [(name, ctypes.c_double) for name in ("lower", "uncut", "knee", "smallest", "negligible", "tolerance")]
         + [(name, ctypes.c_void_p) for name in ("weights", "means", "stds", "t", "above", "share", "work", "out")]
     )
 

@@ -20,6 +20,7 @@ def least_loss_points(
     uncut: float,
     knee: float,
     smallest: float,
+    negligible: float,
     tolerance: float,
     newton_steps: int,
     max_steps: int,
@@ -34,7 +35,7 @@ def least_loss_points(
         Nodes of a quadrature for the standard normal, the probabilities above each, and the weights.
     lower : float or None
         Where densities are cut.
-    uncut, knee, smallest, tolerance, newton_steps, max_steps
+    uncut, knee, smallest, negligible, tolerance, newton_steps, max_steps
         Constants of `gpzed.prediction._point`.
     """
     arrays = [np.ascontiguousarray(a, dtype=np.float64) for a in (weights, means, stds, *nodes)]
@@ -43,7 +44,7 @@ def least_loss_points(
     call = PointsStruct(lanes=widest_lanes(), n=n, K=K, G=len(arrays[3]))
     call.newton_steps, call.max_steps = newton_steps, max_steps
     call.lower, call.uncut = -np.inf if lower is None else lower, uncut
-    call.knee, call.smallest, call.tolerance = knee, smallest, tolerance
+    call.knee, call.smallest, call.negligible, call.tolerance = knee, smallest, negligible, tolerance
     arrays += [np.empty(library().gpzed_points_work_size(ctypes.byref(call))), out]
     for name, array in zip(("weights", "means", "stds", "t", "above", "share", "work", "out"), arrays, strict=True):
         setattr(call, name, array.ctypes.data)

@@ -24,6 +24,8 @@ NODES, MIN_NODES, MAX_NODES = 128, 8, 24
 """Points that stand for a mixture, shared out among its components; for each of these at least, and at most."""
 SMALLEST_SCALE = 0.05
 """Of ``1 + z``, where a density that is not cut at zero reaches below -1."""
+NEGLIGIBLE = 1e-5
+"""Share of a mixture that a component must have to be worked on: less moves the point by a millionth at most."""
 UNCUT = -3.0
 """Components whose cut is farther out than this, in standard deviations, are worked on as if they had none: no point
 of the quadrature lies beyond."""
@@ -33,7 +35,7 @@ NEWTON_STEPS, MAX_STEPS, TOLERANCE = 20, 80, 1e-9
 def best_points(weights: FloatArray, means: FloatArray, stds: FloatArray, lower: float | None) -> FloatArray:
     """Return the point (n,) of least expected loss of Gaussian mixtures, given as (n, K) before the cut at `lower`."""
     if is_compiled():
-        return _compiled(weights, means, stds, quadrature(weights.shape[1]), lower)
+        return _compiled(weights, means, stds, quadrature(weights.shape[1]), lower, NEGLIGIBLE)
     out = np.empty(len(weights))
     for rows in row_chunks(len(weights), 4 * MIN_NODES * weights.shape[1]):
         out[rows] = least_loss(*nodes_of(build(weights[rows], means[rows], stds[rows], lower)))
@@ -43,7 +45,7 @@ def best_points(weights: FloatArray, means: FloatArray, stds: FloatArray, lower:
 def best_of_table(z: FloatArray, p: FloatArray) -> FloatArray:
     """Return the point (n,) of least expected loss under probabilities p at redshifts z, both (n, N)."""
     if is_compiled():
-        return _compiled(p, z, np.zeros_like(z), (np.zeros(1), np.full(1, 0.5), np.ones(1)), None)
+        return _compiled(p, z, np.zeros_like(z), (np.zeros(1), np.full(1, 0.5), np.ones(1)), None, 0.0)
     return least_loss(z, p)
 
 
@@ -53,6 +55,7 @@ def _compiled(
     stds: FloatArray,
     nodes: tuple[FloatArray, FloatArray, FloatArray],
     lower: float | None,
+    negligible: float,
 ) -> FloatArray:
     return least_loss_points(
         weights,
@@ -63,6 +66,7 @@ def _compiled(
         uncut=UNCUT,
         knee=KNEE,
         smallest=SMALLEST_SCALE,
+        negligible=negligible,
         tolerance=TOLERANCE,
         newton_steps=NEWTON_STEPS,
         max_steps=MAX_STEPS,
@@ -89,7 +93,7 @@ def nodes_of(mix: Mixture) -> tuple[FloatArray, FloatArray]:
         k, rows = np.nonzero(cut > UNCUT)
         w, mu, s, alpha = (a[k, rows][None] for a in (mix.weights, mix.means, mix.stds, mix.alpha))
         z[k, rows] = component_quantile(Mixture(w, mu, s, alpha, mix.lower), 1.0 - above[None, :])[0]
-    p = mix.weights * share
+    p = np.where(mix.weights > NEGLIGIBLE, mix.weights, 0.0) * share
     return z.transpose(1, 0, 2).reshape(r, -1), p.transpose(1, 0, 2).reshape(r, -1)
 
 
