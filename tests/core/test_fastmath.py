@@ -84,6 +84,12 @@ def test_a_library_that_cannot_be_loaded_is_not_used(monkeypatch, tmp_path):
     assert fastmath._load() is None
 
 
+def test_a_library_of_another_version_is_not_used(monkeypatch, kernels):
+    assert fastmath._load() is not None
+    monkeypatch.setattr(fastmath, "_STRUCTS", fastmath._STRUCTS[:-1])
+    assert fastmath._load() is None
+
+
 def _contiguous(rng, *shape):
     return np.ascontiguousarray(rng.standard_normal(shape))
 

@@ -388,3 +388,13 @@ int gpzed_pair_factors(const struct call *c)
 }
 
 #include "_step.h"
+
+/* Sizes of the structures that Python fills: a library of another version is known by them. */
+size_t gpzed_struct_sizes(void)
+{
+    size_t sizes[] = {sizeof(struct call), sizeof(struct pairs), sizeof(struct shapes), sizeof(struct step),
+                      sizeof(struct points)}, sum = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        sum = 1000 * sum + sizes[i];
+    return sum;
+}

@@ -97,29 +97,32 @@ class PointsStruct(ctypes.Structure):
     )
 
 
+_STRUCTS = (CallStruct, PairsStruct, ShapesStruct, StepStruct, PointsStruct)
+_SIGNATURES: dict[type[ctypes.Structure], tuple[tuple[str, ...], tuple[str, ...]]] = {
+    CallStruct: (_FUNCTIONS, ("work_size", "kept_size", "spread_work_size", "heads_work_size")),
+    ShapesStruct: (_SHAPE_FUNCTIONS, ("shapes_work_size",)),
+    StepStruct: (("step",), ("step_work_size",)),
+    PointsStruct: (("points",), ("points_work_size",)),
+}
+"""Functions of each structure, those that compute and those that give the size of an array."""
+
+
 def _load() -> ctypes.CDLL | None:
+    """Load the compiled functions; None where they were not compiled, or for another machine or version."""
     try:
         library = ctypes.CDLL(str(Path(__file__).with_name("_kernels.so")))
-        for name in _FUNCTIONS:
-            function = getattr(library, f"gpzed_{name}")
-            function.argtypes, function.restype = [ctypes.POINTER(CallStruct)], ctypes.c_int
-        for name in ("work_size", "kept_size", "spread_work_size", "heads_work_size"):
-            function = getattr(library, f"gpzed_{name}")
-            function.argtypes, function.restype = [ctypes.POINTER(CallStruct)], ctypes.c_size_t
-        for name in _SHAPE_FUNCTIONS:
-            function = getattr(library, f"gpzed_{name}")
-            function.argtypes, function.restype = [ctypes.POINTER(ShapesStruct)], ctypes.c_int
-        library.gpzed_shapes_work_size.argtypes = [ctypes.POINTER(ShapesStruct)]
-        library.gpzed_shapes_work_size.restype = ctypes.c_size_t
-        library.gpzed_step.argtypes, library.gpzed_step.restype = [ctypes.POINTER(StepStruct)], ctypes.c_int
-        library.gpzed_points.argtypes, library.gpzed_points.restype = [ctypes.POINTER(PointsStruct)], ctypes.c_int
-        library.gpzed_points_work_size.argtypes = [ctypes.POINTER(PointsStruct)]
-        library.gpzed_points_work_size.restype = ctypes.c_size_t
-        library.gpzed_step_work_size.argtypes = [ctypes.POINTER(StepStruct)]
-        library.gpzed_step_work_size.restype = ctypes.c_size_t
-    except (OSError, AttributeError):  # not compiled, or compiled for another machine or version
+        library.gpzed_struct_sizes.restype = ctypes.c_size_t
+        for struct, (functions, sizes) in _SIGNATURES.items():
+            for name in (*functions, *sizes):
+                function = getattr(library, f"gpzed_{name}")
+                function.argtypes = [ctypes.POINTER(struct)]
+                function.restype = ctypes.c_size_t if name in sizes else ctypes.c_int
+    except (OSError, AttributeError):
         return None
-    return library
+    expected = 0
+    for struct in _STRUCTS:
+        expected = 1000 * expected + ctypes.sizeof(struct)
+    return library if library.gpzed_struct_sizes() == expected else None
 
 
 _library = _load()
