@@ -10,14 +10,8 @@ from gpzed.pipeline.predictions import PredictionFile, read_prediction_file
 from gpzed.pipeline.report import PageReport, write_report
 from gpzed.pipeline.reporter import Reporter, Task
 from gpzed.pipeline.select import SelectionReport, select
-from gpzed.pipeline.train import (
-    TrainingInterruptedError,
-    TrainingPlan,
-    TrainReport,
-    plan_training,
-    train,
-    train_table,
-)
+from gpzed.pipeline.train import TrainingInterruptedError, TrainReport, train, train_table
+from gpzed.pipeline.training_rows import TrainingPlan, plan_training
 
 __all__ = [
     "Evaluation",
