@@ -81,6 +81,15 @@ def test_truncation_shrinks_the_parts_alike():
     assert p.variance[1] == pytest.approx(0.06, rel=1e-12)
 
 
+def test_a_cut_gaussian_is_known_by_its_moments():
+    p = Prediction.gaussian([-2.0, -0.1, 0.1, 0.5, 5.0], 0.1**2, 0.2**2, 0.05**2, lower=0.0)
+    again = Prediction.from_cut(p.mean, p.model_variance, p.noise_variance, p.input_variance, lower=0.0)
+    np.testing.assert_allclose(again.means, p.means, rtol=1e-6)
+    np.testing.assert_allclose(again.component_stds, p.component_stds, rtol=1e-6)
+    np.testing.assert_allclose(again.mean, p.mean, rtol=1e-12)
+    np.testing.assert_allclose(again.noise_variance, p.noise_variance, rtol=1e-9)
+
+
 @pytest.mark.parametrize("alpha", [5.0, 29.9, 30.1, 200.0, 1e4])
 def test_moments_and_quantiles_far_beyond_the_cut(alpha):
     p = Prediction.gaussian([-alpha], [0.5], [0.5], lower=0.0)

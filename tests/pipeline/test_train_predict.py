@@ -168,13 +168,13 @@ def test_quantiles_columns_and_components(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("positive", [True, False])
-@pytest.mark.parametrize("point", ["best", "mean", "median", "mode"])
-def test_the_redshift_quoted_is_chosen_and_read_back(folder: Path, point: str, positive: bool) -> None:
-    config = quick_config().override("model", n_members=2)
-    if not (folder / "two.gpzed").exists():
-        train(folder / "train.parquet", folder / "two.gpzed", config)
+@pytest.mark.parametrize(("point", "model"), [("best", 1), ("best", 2), ("mean", 2), ("median", 2), ("mode", 2)])
+def test_the_redshift_quoted_is_chosen_and_read_back(folder: Path, point: str, model: int, positive: bool) -> None:
+    path = folder / f"members{model}.gpzed"
+    if not path.exists():
+        train(folder / "train.parquet", path, quick_config().override("model", n_members=model))
     options = PredictConfig(point=point, positive=positive)
-    predict(folder / "two.gpzed", folder / "survey.parquet", folder / "point.parquet", options)
+    predict(path, folder / "survey.parquet", folder / "point.parquet", options)
     table = read_catalog(folder / "point.parquet")
     _, prediction, _, _ = read_predictions(folder / "point.parquet")
     assert prediction.lower == (0.0 if positive else None)

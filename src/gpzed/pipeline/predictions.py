@@ -242,10 +242,10 @@ def _prediction(rows: dict[str, FloatArray], n_components: int, runs: Mapping[st
     mean = rows.get("z_mean", rows["z_phot"])
     nothing = np.zeros_like(mean)
     inputs = parts.get("z_var_input", nothing)
+    lower = runs.get("lower")
     if not n_components:
-        if known:
-            return Prediction.gaussian(mean, parts["z_var_model"], parts["z_var_noise"], inputs)
-        return Prediction.gaussian(mean, 0.0, rows["z_std"] ** 2)
+        made = (parts["z_var_model"], parts["z_var_noise"], inputs) if known else (nothing, rows["z_std"] ** 2, nothing)
+        return Prediction.gaussian(mean, *made) if lower is None else Prediction.from_cut(mean, *made, lower=lower)
     weights, means, stds = (
         np.column_stack([rows[f"{stem}_{k + 1}"] for k in range(n_components)])
         for stem in ("z_weight", "z_mean", "z_std")
@@ -253,7 +253,7 @@ def _prediction(rows: dict[str, FloatArray], n_components: int, runs: Mapping[st
     # The file has the parts of the whole variance only. Some of each is between components; what is left, all of these
     # get in the same proportion.
     make: dict[str, Any] = {name: int(runs.get(name, 1)) for name in ("n_heads", "n_inputs")}
-    make["lower"] = runs.get("lower")
+    make["lower"] = lower
     between = Prediction(weights, means, stds**2, np.zeros_like(stds), **make)
     disagreement = Prediction(weights, means, np.zeros_like(stds), stds**2, **make).model_variance
     within = np.maximum(between.model_variance - disagreement, np.finfo(float).tiny)

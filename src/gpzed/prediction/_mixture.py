@@ -202,6 +202,27 @@ def tail_moments(alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.where(far, far_above, above), np.where(far, far_spread, spread)
 
 
+def uncut_moments(mean: FloatArray, variance: FloatArray, lower: float) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of the Gaussians that have these moments once they are cut at `lower`; all (n,).
+
+    The inverse of `tail_moments`: its variance over its squared mean grows with the cut, from 0 to 1, so that the cut
+    is found by bisection, between `UNCUT` and `SERIES_FROM` standard deviations.
+    """
+    mean, variance = np.array(mean, dtype=np.float64), np.array(variance, dtype=np.float64)
+    rows = np.flatnonzero(variance * UNCUT**2 > (mean - lower) ** 2)
+    ratio = variance[rows] / (mean[rows] - lower) ** 2
+    low, high = np.full(len(rows), UNCUT), np.full(len(rows), SERIES_FROM)
+    for _ in range(60):
+        alpha = 0.5 * (low + high)
+        above, spread = tail_moments(alpha)
+        is_less = spread < ratio * above**2
+        low, high = np.where(is_less, alpha, low), np.where(is_less, high, alpha)
+    above, spread = tail_moments(low)
+    std = (mean[rows] - lower) / above
+    mean[rows], variance[rows] = lower - low * std, std**2
+    return mean, variance
+
+
 class Moments(NamedTuple):
     """Mean and the three parts of the variance of each object, all of shape (n,)."""
 

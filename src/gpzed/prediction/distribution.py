@@ -155,6 +155,22 @@ class Prediction:
         return cls(**ready)
 
     @classmethod
+    def from_cut(
+        cls,
+        mean: FloatArray,
+        model_variance: FloatArray,
+        noise_variance: FloatArray,
+        input_variance: FloatArray,
+        *,
+        lower: float,
+    ) -> Prediction:
+        """Make Gaussians cut at `lower` that have this mean and these parts of the variance, (n,), after the cut."""
+        total = model_variance + noise_variance + input_variance
+        centre, variance = _mixture.uncut_moments(mean, total, lower)
+        parts = (part * variance / total for part in (model_variance, noise_variance, input_variance))
+        return cls.gaussian(centre, *parts, lower=lower)
+
+    @classmethod
     def mixture(cls, predictions: Sequence[Prediction], weights: npt.ArrayLike | None = None) -> Prediction:
         """Combine the members of a committee, all predicting the same n objects.
 
