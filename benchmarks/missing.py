@@ -1,8 +1,11 @@
 """Missing bands on real catalogues: marginalising beside what is usually done, on rows that took no part in training.
 
-    python benchmarks/missing.py > docs/results/missing.jsonl
+    python benchmarks/missing.py --seeds 3 --output docs/results/missing.jsonl
+    python benchmarks/missing.py --summary docs/results/missing.jsonl
 
-Each line is one treatment on one catalogue, judged by all rows, by those with gaps and by complete ones. All models of
+Each line is one treatment on one catalogue with one seed, judged by all rows, by those with gaps and by complete ones.
+Lines that the output has already are not computed again. The summary has means over the seeds with their standard
+errors, and what each treatment loses against "marginalise" with the same seed. All models of
 gpzed are the committee that `gpzed train` trains by default (or `--members` of it), whose predictions are quoted and
 cut at zero as by `gpzed predict`; only the treatment of bands without a measurement differs:
 
@@ -19,17 +22,21 @@ cut at zero as by `gpzed predict`; only the treatment of bands without a measure
   folds).
 
 "des gaps" is the DES catalogue, which has hardly any gaps of its own, with each band but i taken from a tenth of the
-rows at random, in training and test. DC2 has a test file; half of the rows of the others is for the test. Needs the
-catalogues (`--data-dir`, or GPZED_DATA).
+rows at random, in training and test. DC2 has a test file: seeds differ in the training rows, if these are more than
+`--max-train`, and in the start of training. Of the others half of the rows is for the test, another one with each seed.
+Needs the catalogues (`--data-dir`, or GPZED_DATA).
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import os
 import time
 import warnings
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +45,6 @@ import pyarrow.parquet as pq
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import cross_val_predict
 
-from common import emit
 from gpzed import GPzRegressor
 from gpzed.catalog import Catalog, Photometry, Status, extract_photometry, guess_schema
 from gpzed.config import RUN_DEFAULTS, PredictConfig
@@ -65,6 +71,8 @@ TREATMENTS: dict[str, dict[str, Any]] = {
     "drop": {"non_detections": "marginalise"},
     "boosting": {"non_detections": "marginalise"},
 }
+SUMMARY = {"rmse": 1.0, "mll": -1.0, "crps": 1.0}
+"""Scores of the table; 1 where a larger one is worse."""
 KEYS = ("rmse", "mll", "crps", "fr_0.15", "fr_0.05", "sigma_nmad", "pit_ks", "coverage_68", "coverage_95")
 
 
@@ -79,7 +87,7 @@ def read(folder: Path, names: list[str]) -> tuple[Photometry, np.ndarray]:
 
 
 def with_gaps(photometry: Photometry, share: float = 0.1) -> Photometry:
-    """Take bands from some rows at random, all but i."""
+    """Take bands from some rows at random, all but i; always the same."""
     gaps = np.random.default_rng(2).random(photometry.values.shape) < share
     gaps[:, photometry.bands.index("i")] = False
     values, errors = (np.where(gaps, np.nan, array) for array in (photometry.values, photometry.errors))
@@ -105,7 +113,7 @@ def boost(X: np.ndarray, X_test: np.ndarray, z: np.ndarray) -> Prediction:
 
 
 def predict(
-    treatment: str, train: Photometry, z: np.ndarray, test: Photometry, options: argparse.Namespace
+    treatment: str, train: Photometry, z: np.ndarray, test: Photometry, seed: int, options: argparse.Namespace
 ) -> Prediction:
     if treatment == "limit all":
         train, test = all_at_the_limit(train), all_at_the_limit(test)
@@ -119,57 +127,111 @@ def predict(
             complete = np.isfinite(X).all(axis=1)
             X, z = X[complete], z[complete]
         X, X_test = np.where(np.isnan(X), mean, X), np.where(np.isnan(X_test), mean, X_test)
-    changed = {"n_members": options.members, "n_heads": options.heads}
-    model = GPzRegressor(**{**RUN_DEFAULTS, **changed}, random_state=options.seed)
+    changed = {"n_members": options.members, "n_heads": options.heads, "n_threads": options.threads}
+    model = GPzRegressor(**{**RUN_DEFAULTS, **changed}, random_state=seed)
     model.fit(X, z, X_std=transformer.input_errors(train))
     return model.predict_distribution(X_test, X_std=transformer.input_errors(test))
+
+
+def split(name: str, seed: int, folder: Path, max_train: int) -> tuple[Photometry, np.ndarray, Photometry, np.ndarray]:
+    """Training rows and their redshifts, test rows and theirs."""
+    files, test_file = CATALOGUES[name]
+    train, z = read(folder, files)
+    if name == "des gaps":
+        train = with_gaps(train)
+    order = np.random.default_rng([0, seed]).permutation(len(z))
+    if test_file is None:
+        half = len(z) // 2
+        test, z_test = photometry_rows(train, order[half:]), z[order[half:]]
+        order = order[:half]
+    else:
+        test, z_test = read(folder, [test_file])
+    some = np.sort(order[:max_train])
+    return photometry_rows(train, some), z[some], test, z_test
+
+
+def judge(prediction: Prediction, z: np.ndarray, gaps: np.ndarray) -> Iterator[dict[str, Any]]:
+    """Scores of all rows, of those with gaps and of complete ones."""
+    for which, rows in (("all", np.ones_like(gaps)), ("with gaps", gaps), ("complete", ~gaps)):
+        scores = evaluate(z[rows], prediction[rows])
+        yield {"rows": which, "n": int(rows.sum())} | {key: round(scores[key], 4) for key in KEYS if key in scores}
+
+
+def records(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Append to the output what it does not have yet."""
+    made = {"members": options.members, "heads": options.heads, "errors": options.errors}
+    made["max_train"] = options.max_train
+    done = [{key: record.get(key) for key in ("catalogue", "seed", "treatment", *made)}
+            for record in records(options.output)]  # fmt: skip
+    for seed, name in product(range(options.seeds), options.catalogues.split(",")):
+        jobs = [{"catalogue": name, "seed": seed, "treatment": which} for which in options.treatments.split(",")]
+        jobs = [job for job in jobs if job | made not in done]
+        if not jobs:
+            continue
+        train, z, test, z_test = split(name, seed, Path(options.data_dir), options.max_train)
+        for job in jobs:
+            started = time.perf_counter()
+            prediction = predict(job["treatment"], train, z, test, seed, options)
+            if job["treatment"] != "boosting":  # which is judged by its own mean
+                prediction = quoted(prediction, PredictConfig())
+            cost = {"n_train": len(z), "seconds": round(time.perf_counter() - started, 1)}
+            lines = [job | scores | made | cost for scores in judge(prediction, z_test, ~test.measured.all(axis=1))]
+            with options.output.open("a") as stream:  # all lines of a job at once: none or all
+                stream.write("".join(json.dumps(line) + "\n" for line in lines))
+            print(json.dumps(lines[0]), flush=True)
+
+
+def summarise(found: list[dict[str, Any]], rows: str) -> Iterator[str]:
+    """Markdown table of means over seeds with standard errors, and of what is lost against "marginalise" by seed."""
+    columns = [*SUMMARY, *(f"{key} lost" for key in SUMMARY)]
+    yield "| catalogue | treatment | seeds | " + " | ".join(columns) + " |"
+    yield "|---" * (len(columns) + 3) + "|"
+    found = [record for record in found if record["rows"] == rows]
+    values = {(record["catalogue"], record["treatment"], record["seed"]): record for record in found}
+    for name, treatment in dict.fromkeys((record["catalogue"], record["treatment"]) for record in found):
+        seeds = [seed for one, other, seed in values if (one, other) == (name, treatment)]
+        own = np.array([[values[name, treatment, seed][key] for key in SUMMARY] for seed in seeds])
+        cells = [with_error(column) for column in own.T]
+        paired = [index for index, seed in enumerate(seeds) if (name, "marginalise", seed) in values]
+        if treatment != "marginalise" and paired:
+            base = np.array([[values[name, "marginalise", seeds[index]][key] for key in SUMMARY] for index in paired])
+            cells += [with_error(column, "+") for column in ((own[paired] - base) * list(SUMMARY.values())).T]
+        cells += [""] * (len(columns) - len(cells))
+        yield f"| {name} | {treatment} | {len(seeds)} | " + " | ".join(cells) + " |"
+
+
+def with_error(values: np.ndarray, sign: str = "") -> str:
+    """Mean, and its standard error if there are several values."""
+    mean = f"{np.mean(values):{sign}.4f}"
+    return mean if len(values) < 2 else f"{mean} ± {np.std(values, ddof=1) / np.sqrt(len(values)):.4f}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", default=os.environ.get("GPZED_DATA", "../shared/data"))
+    parser.add_argument("--output", type=Path, default=Path("missing.jsonl"), help="lines are appended to it")
     parser.add_argument("--catalogues", default=",".join(CATALOGUES))
     parser.add_argument("--treatments", default=",".join(TREATMENTS))
     parser.add_argument("--errors", default="none", help="inputs, noise, both or none")
     parser.add_argument("--members", type=int, default=RUN_DEFAULTS["n_members"])
     parser.add_argument("--heads", type=int, default=RUN_DEFAULTS["n_heads"])
     parser.add_argument("--max-train", type=int, default=12_000, help="training rows at most, drawn at random")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=1, help="how many, from 0 on")
+    parser.add_argument("--threads", type=int, default=None, help="all cores by default")
+    parser.add_argument("--summary", type=Path, metavar="FILE", help="measure nothing; print the table of an output")
+    parser.add_argument("--rows", default="all", help='of the table: "all", "with gaps" or "complete"')
     options = parser.parse_args()
-    folder = Path(options.data_dir)
-    if not folder.is_dir():
-        parser.exit(2, f'no folder "{folder}"; give the catalogues with --data-dir or GPZED_DATA.\n')
+    if options.summary:
+        print("\n".join(summarise(records(options.summary), options.rows)))
+        return
+    if not Path(options.data_dir).is_dir():
+        parser.exit(2, f'no folder "{options.data_dir}"; give the catalogues with --data-dir or GPZED_DATA.\n')
     warnings.simplefilter("ignore", ConvergenceWarning)
-    for name in options.catalogues.split(","):
-        files, test_file = CATALOGUES[name]
-        train, z = read(folder, files)
-        if name == "des gaps":
-            train = with_gaps(train)
-        if test_file is None:
-            order = np.random.default_rng(0).permutation(len(z))
-            half = len(z) // 2
-            test, z_test = photometry_rows(train, order[half:]), z[order[half:]]
-            train, z = photometry_rows(train, order[:half]), z[order[:half]]
-        else:
-            test, z_test = read(folder, [test_file])
-        if len(z) > options.max_train:
-            some = np.sort(np.random.default_rng(1).permutation(len(z))[: options.max_train])
-            train, z = photometry_rows(train, some), z[some]
-        gaps = ~test.measured.all(axis=1)
-        for treatment in options.treatments.split(","):
-            started = time.perf_counter()
-            prediction = predict(treatment, train, z, test, options)
-            if treatment != "boosting":  # which is judged by its own mean
-                prediction = quoted(prediction, PredictConfig())
-            seconds = round(time.perf_counter() - started, 1)
-            for rows, which in ((slice(None), "all"), (gaps, "with gaps"), (~gaps, "complete")):
-                scores = evaluate(z_test[rows], prediction[rows])
-                figures = {key: round(scores[key], 4) for key in KEYS if key in scores}
-                emit(
-                    {"catalogue": name, "treatment": treatment, "rows": which, "n": len(z_test[rows]), **figures}
-                    | {"n_train": len(z), "members": options.members, "heads": options.heads}
-                    | {"errors": options.errors, "seed": options.seed, "seconds": seconds}
-                )
+    measure(options)
 
 
 if __name__ == "__main__":

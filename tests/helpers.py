@@ -128,6 +128,6 @@ def make_kinds(d, seed=0):
         V[missing] = np.linalg.cholesky(left)
         plane[seen] = np.eye(len(seen))
         plane[missing] = gain
-        kinds.append(Kind(V, 0.1 * rng.standard_normal(d), np.linalg.qr(plane)[0]))
-    kinds.append(Kind(0.4 * np.linalg.cholesky(covariance), np.zeros(d), np.eye(d)))
+        kinds.append(Kind(V, 0.1 * rng.standard_normal(d), np.linalg.qr(plane)[0], np.isin(np.arange(d), missing)))
+    kinds.append(Kind(0.4 * np.linalg.cholesky(covariance), np.zeros(d), np.eye(d), np.zeros(d, dtype=bool)))
     return tuple(kinds)

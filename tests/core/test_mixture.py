@@ -164,8 +164,12 @@ def test_training_finds_both_values_and_is_deterministic() -> None:
     best = float(truth @ omega_valid) / valid.sum_omega
     assert gaussian + 0.5 < validate(trained) < best + 0.05
     factors = fit_head_posteriors(ThreadEngine(X, y, omega, width=layout.n_weights, n_threads=1), trained, layout)
-    (scores,) = valid.sum(score, trained.state(layout), trained.Theta, factors, np.array([-3.0, 0.0]))
+    (scores,) = valid.sum(score, trained.state(layout), trained.Theta, factors, np.zeros((1, 2)), np.array([-3.0, 0.0]))
     assert scores[1] > scores[0]
+    (moved,) = valid.sum(
+        score, trained.state(layout), trained.Theta, factors, np.full((1, 2), -3.0), np.array([0.0, 3.0])
+    )
+    np.testing.assert_allclose(moved, scores, rtol=1e-12)  # offsets and shifts add up
     assert abs(scores[1] / valid.sum_omega - validate(trained)) < 0.05
 
 

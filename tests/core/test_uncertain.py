@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -120,7 +121,7 @@ def test_rows_without_uncertainty_are_as_before():
 
 def test_no_uncertainty_left_gives_the_plain_basis_functions():
     problem = make_problem("VC", 4, d=3)
-    kind = Kind(np.zeros((3, 1)), np.zeros(3), np.eye(3))
+    kind = Kind(np.zeros((3, 1)), np.zeros(3), np.eye(3), np.zeros(3, dtype=bool))
     engine = problem.engine()
     state, posterior, _ = fit_posterior(engine, problem.parameters, problem.layout)
     plain = predict(problem.X, state, posterior, Team(1))
@@ -178,7 +179,8 @@ def make_spread(r, s, code="VC", mean_function="linear", m=23, d=5, seed=0):
     Q = rng.standard_normal((s, layout.n_weights, layout.n_weights))
     forms = Forms(p.P, layout.structure.expand(p.Gamma, d), Q @ np.swapaxes(Q, 1, 2))
     basis = np.linalg.qr(rng.standard_normal((d, d)))[0]
-    kind = Kind(basis[:, :r] @ rng.standard_normal((r, r)), 0.1 * rng.standard_normal(d), basis[:, r:])
+    V, origin = basis[:, :r] @ rng.standard_normal((r, r)), 0.1 * rng.standard_normal(d)
+    kind = Kind(V, origin, basis[:, r:], np.arange(d) < r)
     return Spread(forms, kind)
 
 
@@ -205,7 +207,8 @@ def test_exponents_are_added_before_the_exponential(lanes):
     """Where an input is hardly known, both functions of a pair vanish at the expected one; their product does not."""
     spread = make_spread(2, 2, mean_function="constant")
     V = 100.0 * np.linalg.qr(spread.kind.V)[0]
-    spread = Spread(spread.forms, Kind(V, spread.kind.origin + V[:, 0], spread.kind.directions))
+    kind = replace(spread.kind, V=V, origin=spread.kind.origin + V[:, 0])
+    spread = Spread(spread.forms, kind)
     Xt = rows_of(spread.kind, 20)
     Zt = quadratic_map(Xt, True, np.empty((21, 20)))
     assert np.median(spread.forms.plain @ Zt) < -1000.0

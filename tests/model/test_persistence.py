@@ -171,9 +171,9 @@ def test_unreadable_file(content, tmp_path):
 
 
 def test_future_version(content, tmp_path):
-    body = content[:-DIGEST_SIZE].replace(b"model 2\n", b"model 7\n", 1)
+    body = content[:-DIGEST_SIZE].replace(b"model 3\n", b"model 7\n", 1)
     (tmp_path / "m").write_bytes(sealed(body))
-    with pytest.raises(ModelFormatError, match=r"format version 7, but this gpzed reads up to version 2.*Upgrade"):
+    with pytest.raises(ModelFormatError, match=r"format version 7, but this gpzed reads up to version 3.*Upgrade"):
         load_model(tmp_path / "m")
 
 
@@ -186,6 +186,17 @@ def test_files_of_version_1_know_the_inputs_by_their_whitening(content, tmp_path
     np.testing.assert_allclose(density.covariance, expected.covariance, rtol=1e-6)
 
 
+def test_heads_of_version_2_have_no_offsets_for_gaps(wave, tmp_path):
+    model = quick(n_heads=2, n_epochs=2, validation_fraction=0.0).fit(*wave)
+    model.save(tmp_path / "new")
+    header, arrays = parts((tmp_path / "new").read_bytes())
+    assert arrays.pop("0/mixture_offsets").shape == (2, 2)
+    (tmp_path / "old").write_bytes(pack("model", 2, header, arrays))
+    X = np.array([[0.3, 0.1], [np.nan, 0.1]])
+    old, new = (load_model(tmp_path / name).predict_distribution(X) for name in ("old", "new"))
+    np.testing.assert_array_equal(old.noise_variances, new.noise_variances)
+
+
 def test_another_kind_of_file(tmp_path):
     (tmp_path / "m").write_bytes(pack("checkpoint", 1, {}, {}))
     with pytest.raises(ModelFormatError, match="is a gpzed checkpoint file; expected a model file"):
@@ -193,14 +204,14 @@ def test_another_kind_of_file(tmp_path):
 
 
 def parts(content):
-    header, arrays = unpack(content, "model", 2, source="m", error=ModelFormatError)
+    header, arrays = unpack(content, "model", 3, source="m", error=ModelFormatError)
     return header, arrays
 
 
 def damage(content, change):
     header, arrays = parts(content)
     change(header, arrays)
-    return pack("model", 2, header, arrays)
+    return pack("model", 3, header, arrays)
 
 
 @pytest.mark.parametrize(

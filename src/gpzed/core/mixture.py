@@ -248,12 +248,21 @@ def _predict_block(
 
 
 def score(
-    block: Block, scratch: Scratch, state: State, Theta: FloatArray, factors: tuple[Factor, ...], shifts: FloatArray
+    block: Block,
+    scratch: Scratch,
+    state: State,
+    Theta: FloatArray,
+    factors: tuple[Factor, ...],
+    offsets: FloatArray,
+    shifts: FloatArray,
 ) -> Sums:
-    """Kernel: log-likelihood of rows held out, had every ``ln beta`` been shifted by each of `shifts`."""
+    """Kernel: log-likelihood of rows held out, had every ``ln beta`` been shifted by each of `shifts`.
+
+    `offsets` (kinds, K) are added to it in rows of each kind (`gpzed.core.offsets`).
+    """
     weights, means, nu, noise, added = _predict_block(block, scratch, state, Theta, factors)
     with np.errstate(divide="ignore"):
-        outputs = Outputs(means, -np.log(noise), np.log(weights))
+        outputs = Outputs(means, offsets[block.kind, :, None] - np.log(noise), np.log(weights))
     shifted = (outputs._replace(log_beta=outputs.log_beta + shift) for shift in shifts)
     totals = [log_density(at, block.y, nu + added)[0] for at in shifted]
     return (np.stack(totals) @ block.omega,)

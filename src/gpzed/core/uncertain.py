@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpzed._types import FloatArray, IntArray
+from gpzed._types import BoolArray, FloatArray, IntArray
 from gpzed.core.basis import coefficients, pull_back, quadratic_map
 from gpzed.core.covariance import full_precision
 from gpzed.core.engine import Scratch
@@ -44,11 +44,14 @@ class Kind:
     directions : ndarray of shape (d, e)
         Expected inputs of such rows are ``origin + directions t``: where inputs are missing, e is the number of the
         others. The columns are orthonormal.
+    missing : ndarray of bool of shape (d,)
+        Which inputs were not seen at all, before any whitening.
     """
 
     V: FloatArray
     origin: FloatArray
     directions: FloatArray
+    missing: BoolArray
 
 
 @dataclass(frozen=True)

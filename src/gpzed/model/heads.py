@@ -20,6 +20,7 @@ from gpzed.core.mixture import (
     score,
     start_heads,
 )
+from gpzed.core.offsets import fit_offsets, offsets_of
 from gpzed.core.optimize import Iteration
 from gpzed.core.parameters import Layout, MeanFunction, Parameters
 from gpzed.core.refresh import HEADS_EVERY, head_forms, refresh_heads
@@ -46,6 +47,8 @@ class MixtureHeads:
         With basis functions of their own, which started from those of the model.
     factors : tuple of Factor
         Of the posterior precisions of each head's mean weights.
+    offsets : ndarray of shape (d, K)
+        Of the log noise precision where inputs are missing, see `gpzed.core.offsets`.
     mean_function : {"constant", "linear"}
     best_epoch : int
     best_score : float
@@ -54,6 +57,7 @@ class MixtureHeads:
 
     heads: Heads
     factors: tuple[Factor, ...]
+    offsets: FloatArray
     mean_function: MeanFunction
     best_epoch: int
     best_score: float
@@ -68,7 +72,11 @@ class MixtureHeads:
         spreads: Sequence[Spread] = (),
     ) -> Components:
         """Mixtures for whitened inputs, target standardised."""
-        return predict_mixture(X, self.heads, self.factors, head_layout(layout), team, kind, kinds, spreads)
+        parts = predict_mixture(X, self.heads, self.factors, head_layout(layout), team, kind, kinds, spreads)
+        if kind is None or not self.offsets.any():
+            return parts
+        noise = parts.noise_variances * np.exp(-offsets_of(self.offsets, kinds))[kind]
+        return parts._replace(noise_variances=noise)
 
     def forms(self, layout: Layout) -> Forms:
         """Forms for what uncertain inputs add to the variance of each head, and then to each model variance."""
@@ -87,6 +95,7 @@ class MixtureHeads:
             "P": self.heads.P,
             "Gamma": self.heads.Gamma,
             "Theta": self.heads.Theta,
+            "offsets": self.offsets,
             "L": np.stack([factor.L for factor in self.factors]),
             "s": np.stack([factor.s for factor in self.factors]),
         }
@@ -97,14 +106,15 @@ class MixtureHeads:
         """Inverse of `to_parts`."""
         heads = Heads(arrays["P"], arrays["Gamma"], arrays["Theta"])
         M, K = head_layout(layout).n_weights, heads.K
-        shapes = {"Theta": (M, 3 * K), "L": (K, M, M), "s": (K, M)}
+        arrays = {"offsets": np.zeros((layout.d, K)), **arrays}  # there were none before version 3
+        shapes = {"Theta": (M, 3 * K), "offsets": (layout.d, K), "L": (K, M, M), "s": (K, M)}
         for name, shape in (layout.shapes() | shapes).items():
             if name in arrays and arrays[name].shape != shape:
                 raise ValueError(f"array {name!r} of the heads has shape {arrays[name].shape} instead of {shape}")
         parts = zip(arrays["L"], arrays["s"], header["jitter"], header["rcond"], strict=True)
         best = np.nan if header["best_score"] is None else header["best_score"]
         factors = tuple(Factor(*part) for part in parts)
-        return cls(heads, factors, header["mean_function"], header["best_epoch"], best)
+        return cls(heads, factors, arrays["offsets"], header["mean_function"], header["best_epoch"], best)
 
 
 def head_layout(layout: Layout) -> Layout:
@@ -171,12 +181,13 @@ def fit_heads(
     heads, best = report.heads, report.best_score
     if not np.all(np.isfinite(heads.Theta)):
         raise NumericalError("training of the heads broke down: their weights are not finite.")
-    refresh(heads, everything)
+    offsets = fit_offsets(rows, refresh(heads, everything), heads, layout, kinds)
     factors = fit_head_posteriors(everything, heads, layout, kinds)
     if valid is not None:
         shifts = NOISE_SHIFTS if calibrate_noise else np.zeros(1)
-        (totals,) = valid.sum(score, heads.state(layout, kinds), heads.Theta, factors, shifts)
+        state, by_kind = heads.state(layout, kinds), offsets_of(offsets, kinds)
+        (totals,) = valid.sum(score, state, heads.Theta, factors, by_kind, shifts)
         chosen = int(np.argmax(totals))
         best = float(totals[chosen]) / valid.sum_omega
         heads = heads.with_noise_shift(float(shifts[chosen]), layout.m)
-    return MixtureHeads(heads, factors, layout.mean_function, report.best_epoch, best)
+    return MixtureHeads(heads, factors, offsets, layout.mean_function, report.best_epoch, best)

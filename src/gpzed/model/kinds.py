@@ -484,7 +484,8 @@ def whitened_kind(given: Conditional, density: Density, whitening: Whitening) ->
     scale = np.sqrt(np.where(variance > 0.0, variance, 1.0))
     V = whitening.matrix.T @ factor(given.Psi, scale)
     directions = np.linalg.qr(whitening.matrix.T @ given.gain)[0] if given.gain.shape[1] else np.zeros((len(scale), 0))
-    return Kind(np.ascontiguousarray(V), whitening(given.mean[None])[0], np.ascontiguousarray(directions))
+    origin = whitening(given.mean[None])[0]
+    return Kind(np.ascontiguousarray(V), origin, np.ascontiguousarray(directions), ~given.seen)
 
 
 def gather(prediction: Prediction, expanded: Expanded, n: int, n_inputs: int) -> Prediction:

@@ -25,7 +25,7 @@ from gpzed.model.recalibration import Recalibration
 from gpzed.model.training import Member, TrainingReport
 from gpzed.model.whitening import Whitening
 
-KIND, VERSION = "model", 2
+KIND, VERSION = "model", 3
 SHARED: dict[str, Any] = {"coverage": Coverage, "recalibration": Recalibration}
 """What all members share, by its name in the header; version 1 had none of it."""
 
