@@ -118,7 +118,7 @@ def predict(
     if treatment == "limit all":
         train, test = all_at_the_limit(train), all_at_the_limit(test)
     transformer = fit_transformer(train, FeatureConfig(errors=options.errors, **TREATMENTS[treatment]))
-    (X, _), (X_test, _) = transformer.transform(train), transformer.transform(test)
+    X, X_test = transformer.transform(train).X, transformer.transform(test).X
     if treatment == "boosting":
         return boost(*(np.hstack([A, np.diff(A, axis=1)]) for A in (X, X_test)), z)
     if treatment in ("mean", "drop"):

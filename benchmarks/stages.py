@@ -31,7 +31,7 @@ def main() -> None:
         galaxies = simulate_survey(n + N_VALID, random_state=options.seed, only_spectroscopic=True)
         table = Catalog(galaxies.columns())
         photometry = extract_photometry(table, guess_schema(table.names))
-        X, _ = fit_transformer(photometry, PAPER_INPUTS).transform(photometry)
+        X = fit_transformer(photometry, PAPER_INPUTS).transform(photometry).X
         z = table.floats("z_spec")
         runs = {}
         for growing in (True, False):

@@ -51,19 +51,22 @@ def test_stored_and_restored_it_gives_the_same_inputs(config: FeatureConfig, tab
 def test_any_chunking_gives_the_same_inputs_bit_for_bit(config: FeatureConfig, table: Catalog) -> None:
     fitted = fit_transformer(photometry(table), config)
     target = with_sentinels(table)
-    X, flags = fitted.transform(photometry(target))
+    X, flags, X_std = fitted.transform(photometry(target))
     assert np.isfinite(fitted.filled(X)).all()
     assert np.isfinite(X).all() == (config.missing == "fill")
     assert X.shape == (400, len(fitted.names))
     for size in (1, 7, 100):
         parts = [fitted.transform(photometry(target.slice(i, i + size))) for i in range(0, 400, size)]
-        np.testing.assert_array_equal(np.concatenate([x for x, _ in parts]), X)
-        np.testing.assert_array_equal(np.concatenate([f for _, f in parts]), flags)
+        np.testing.assert_array_equal(np.concatenate([part.X for part in parts]), X)
+        np.testing.assert_array_equal(np.concatenate([part.flags for part in parts]), flags)
+        assert (X_std is None) == (config.errors not in ("noise", "both"))
+        if X_std is not None:
+            np.testing.assert_array_equal(np.concatenate([part.X_std for part in parts]), X_std)
 
 
 def test_no_rows_in_no_rows_out(table: Catalog) -> None:
     fitted = fit_transformer(photometry(table), PAPER)
-    X, flags = fitted.transform(photometry(table.slice(0, 0)))
+    X, flags, _ = fitted.transform(photometry(table.slice(0, 0)))
     assert X.shape == (0, 6)
     assert flags.shape == (0,)
 
@@ -71,7 +74,7 @@ def test_no_rows_in_no_rows_out(table: Catalog) -> None:
 def test_inputs_of_the_paper_are_magnitudes_and_logarithms_of_errors(table: Catalog) -> None:
     fitted = fit_transformer(photometry(table), PAPER)
     assert fitted.names == ("mag_u", "mag_g", "mag_r", "ln_err_u", "ln_err_g", "ln_err_r")
-    X, flags = fitted.transform(photometry(table))
+    X, flags, _ = fitted.transform(photometry(table))
     np.testing.assert_array_equal(X[:, 1], table.floats("mag_g"))
     np.testing.assert_array_equal(X[:, 4], np.log(table.floats("mag_err_g")))
     assert not flags.any()
@@ -80,7 +83,7 @@ def test_inputs_of_the_paper_are_magnitudes_and_logarithms_of_errors(table: Cata
 def test_colours_and_one_magnitude(table: Catalog) -> None:
     fitted = fit_transformer(photometry(table), replace(PAPER, colours=True))
     assert fitted.names[:3] == ("u-g", "g-r", "mag_g")
-    X, _ = fitted.transform(photometry(table))
+    X = fitted.transform(photometry(table)).X
     np.testing.assert_allclose(X[:, 0], table.floats("mag_u") - table.floats("mag_g"), atol=1e-12)
     np.testing.assert_allclose(X[:, 2], table.floats("mag_g"))
 
@@ -89,7 +92,7 @@ def test_asinh_magnitudes_agree_with_lupton_and_tame_the_boss_u_band(table: Cata
     fitted = fit_transformer(photometry(table), FeatureConfig(magnitudes="asinh"))
     columns = {name: np.array(table[name]) for name in table.names}
     columns["mag_u"][0], columns["mag_err_u"][0] = 33.0, 1e4
-    X, _ = fitted.transform(photometry(Catalog(columns)))
+    X = fitted.transform(photometry(Catalog(columns))).X
     mag, err = table.floats("mag_g"), table.floats("mag_err_g")
     flux = 10.0 ** (-0.4 * mag)
     b = np.median(flux * err * np.log(10.0) / 2.5)
@@ -120,9 +123,9 @@ def test_a_negative_flux_is_no_detection_for_pogson_and_fine_for_asinh(table: Ca
     columns["flux_g"][0] = -3.0
     schema = PhotometrySchema.from_templates(columns, "gr", flux="flux_{band}", err="flux_err_{band}", zero_point=31.4)
     rows = extract_photometry(Catalog(columns), schema)
-    _, flags = fit_transformer(rows, PAPER).transform(rows)
+    flags = fit_transformer(rows, PAPER).transform(rows).flags
     assert flags[0] & Flag.NOT_DETECTED
-    _, flags = fit_transformer(rows, FeatureConfig(magnitudes="asinh", clip=0.0)).transform(rows)
+    flags = fit_transformer(rows, FeatureConfig(magnitudes="asinh", clip=0.0)).transform(rows).flags
     assert not flags[0] & Flag.NOT_DETECTED
 
 
@@ -131,8 +134,8 @@ def test_extinction_is_taken_off_and_a_missing_ebv_is_flagged(table: Catalog) ->
     ebv = np.full(400, 0.1)
     fitted = fit_transformer(photometry(table), config, ebv)
     ebv[0] = np.nan
-    X, flags = fitted.transform(photometry(table), ebv)
-    plain, _ = fit_transformer(photometry(table), PAPER).transform(photometry(table))
+    X, flags, _ = fitted.transform(photometry(table), ebv)
+    plain = fit_transformer(photometry(table), PAPER).transform(photometry(table)).X
     np.testing.assert_allclose(plain[:, :3] - X[:, :3], np.tile([0.4, 0.3, 0.0], (400, 1)), atol=1e-9)
     assert np.flatnonzero(flags & Flag.MISSING_BAND).tolist() == [0]
     with pytest.raises(ConfigError, match="no E\\(B-V\\) column"):
@@ -141,7 +144,7 @@ def test_extinction_is_taken_off_and_a_missing_ebv_is_flagged(table: Catalog) ->
 
 def test_flags_say_what_was_done(table: Catalog) -> None:
     fitted = fit_transformer(photometry(table), PAPER)
-    X, flags = fitted.transform(photometry(with_sentinels(table)))
+    X, flags, _ = fitted.transform(photometry(with_sentinels(table)))
     expected = [
         Flag.NOT_DETECTED,
         Flag.MISSING_BAND,
@@ -161,8 +164,8 @@ def test_a_missing_band_is_filled_with_its_conditional_mean(table: Catalog) -> N
     columns = {name: np.array(table[name]) for name in table.names}
     columns["mag_u"] = columns["mag_u"].copy()
     columns["mag_u"][:100] = np.nan
-    X, _ = fitted.transform(photometry(Catalog(columns)))
-    full, _ = fitted.transform(photometry(table))
+    X = fitted.transform(photometry(Catalog(columns))).X
+    full = fitted.transform(photometry(table)).X
     seen, missing = [1, 2, 4, 5], [0, 3]
     C, mean = np.array(fitted.covariance), np.array(fitted.mean)
     gain = np.linalg.solve(C[np.ix_(seen, seen)], C[np.ix_(seen, missing)])
@@ -175,7 +178,7 @@ def test_a_given_limit_stands_in_for_a_non_detection(table: Catalog) -> None:
     fitted = fit_transformer(photometry(table), PAPER)
     columns = {name: np.array(table[name]) for name in table.names}
     columns["mag_u"][0], columns["mag_err_u"][0] = 99.0, 21.5
-    X, _ = fitted.transform(photometry(Catalog(columns)))
+    X = fitted.transform(photometry(Catalog(columns))).X
     assert X[0, 0] == 21.5
 
 
@@ -195,7 +198,7 @@ def test_a_non_detection_has_the_flux_that_such_rows_are_expected_to_have() -> N
     rows = photometry(Catalog(columns))
     unseen = columns["mag_u"] == 99.0
     fitted = fit_transformer(rows, FeatureConfig())
-    X, flags = fitted.transform(rows)
+    X, flags, _ = fitted.transform(rows)
     u = list(rows.bands).index("u")
     stand_in = np.unique(X[unseen, u])
     assert len(stand_in) == 1
@@ -259,7 +262,7 @@ def test_few_complete_rows_fall_back_to_the_median(table: Catalog) -> None:
     columns = {name: np.array(table.slice(0, 40)[name]) for name in table.names}
     columns["mag_u"][:35] = np.nan
     rows = photometry(Catalog(columns))
-    X, _ = fit_transformer(rows, replace(PAPER, missing="fill")).transform(rows)
+    X = fit_transformer(rows, replace(PAPER, missing="fill")).transform(rows).X
     assert X[0, 0] == pytest.approx(np.median(columns["mag_u"][35:]))
 
 

@@ -30,7 +30,8 @@ def halves(data_dir, catalogue, n):
 
 def inputs(transformer: FeatureTransformer, table: Catalog):
     photometry = extract_photometry(table, guess_schema(table.names))
-    return transformer.transform(photometry)[0], transformer.input_errors(photometry)
+    features = transformer.transform(photometry)
+    return features.X, features.X_std
 
 
 def fitted(table, config):

@@ -85,7 +85,7 @@ def band_values(
         flux, error = _fluxes(photometry, extinction)
         b = np.asarray(softening, dtype=np.float64)
         values = asinh_magnitude(flux, b)
-        errors = POGSON * error / np.hypot(flux, 2.0 * b)
+        errors = asinh_error(error, flux, b)
         return BandValues(values, _floored(errors, config), photometry.status)
     if photometry.kind == "magnitude":
         values = photometry.values if extinction is None else photometry.values - extinction
@@ -103,6 +103,16 @@ def band_values(
 def asinh_magnitude(flux: FloatArray, softening: FloatArray | float) -> FloatArray:
     """Return asinh magnitudes of fluxes in units of the flux of magnitude 0."""
     return np.asarray(-POGSON * (np.arcsinh(flux / (2.0 * softening)) + np.log(softening)))
+
+
+def asinh_flux(magnitude: FloatArray, softening: FloatArray | float) -> FloatArray:
+    """Return the fluxes of asinh magnitudes, in units of the flux of magnitude 0."""
+    return np.asarray(2.0 * softening * np.sinh(-magnitude / POGSON - np.log(softening)))
+
+
+def asinh_error(error: FloatArray, flux: FloatArray, softening: FloatArray | float) -> FloatArray:
+    """Return the error of an asinh magnitude, taken at a flux."""
+    return np.asarray(POGSON * error / np.hypot(flux, 2.0 * softening))
 
 
 def _floored(errors: FloatArray, config: FeatureConfig) -> FloatArray:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,19 @@ import numpy.typing as npt
 from gpzed._types import BoolArray, FloatArray, IntArray
 from gpzed.catalog.photometry import Photometry, Status
 from gpzed.errors import CatalogError, ConfigError
-from gpzed.features.bands import POGSON, BandValues, asinh_magnitude, band_values, softening_of
+from gpzed.features.bands import (
+    POGSON,
+    BandValues,
+    asinh_error,
+    asinh_flux,
+    asinh_magnitude,
+    band_values,
+    softening_of,
+)
 from gpzed.features.config import FeatureConfig, without_retired
 from gpzed.features.flags import Flag
 from gpzed.features.gaussian import fill_missing, fit_gaussian
+from gpzed.features.measurements import depth_of, linearise
 
 #: Faintest part of the measured values of a band whose median error stands in for that of a non-detection.
 FAINT_PART = 0.02
@@ -27,6 +36,24 @@ MIN_UNSEEN = 20
 BLOCK_ROWS = 4096
 
 Floats = tuple[float, ...]
+
+
+class Features(NamedTuple):
+    """Inputs of the model for some rows.
+
+    Attributes
+    ----------
+    X : ndarray of float64 of shape (n, d)
+        NaN where there is no measurement, unless the configuration says "fill".
+    flags : ndarray of uint32 of shape (n,)
+        Bits of `Flag`.
+    X_std : ndarray of float64 of shape (n, d), or None
+        Standard errors of the inputs, if these are their noise; 0 where an input is itself an error or was filled in.
+    """
+
+    X: FloatArray
+    flags: npt.NDArray[np.uint32]
+    X_std: FloatArray | None
 
 
 @dataclass(frozen=True)
@@ -41,7 +68,7 @@ class FeatureTransformer:
     has_errors : bool
         Whether the inputs hold the logarithms of the errors.
     has_noise : bool
-        Whether the errors are the noise of the inputs; see `input_errors`.
+        Whether the errors are the noise of the inputs.
     softening : tuple of float of length b
         Of asinh magnitudes, in units of the flux of magnitude 0.
     lower, upper : tuple of float of length k
@@ -84,9 +111,7 @@ class FeatureTransformer:
             values = [stem + band for band in self.bands]
         return (*values, *(f"ln_err_{band}" for band in self.bands if self.has_errors))
 
-    def transform(
-        self, photometry: Photometry, ebv: FloatArray | None = None
-    ) -> tuple[FloatArray, npt.NDArray[np.uint32]]:
+    def transform(self, photometry: Photometry, ebv: FloatArray | None = None) -> Features:
         """Make the inputs of the model, the same for a row whatever rows come with it.
 
         Parameters
@@ -98,10 +123,7 @@ class FeatureTransformer:
 
         Returns
         -------
-        X : ndarray of float64 of shape (n, d)
-            NaN where there is no measurement, unless the configuration says "fill".
-        flags : ndarray of uint32 of shape (n,)
-            Bits of `Flag`.
+        Features
         """
         if photometry.bands != self.bands:
             raise CatalogError(
@@ -110,15 +132,18 @@ class FeatureTransformer:
             )
         n = len(photometry)
         X, flags = np.empty((n, len(self.names))), np.empty(n, dtype=np.uint32)
+        X_std = np.zeros((n, len(self.names))) if self.has_noise else None
         for start in range(0, n, BLOCK_ROWS):
             rows = slice(start, start + BLOCK_ROWS)
             part = ebv if ebv is None else ebv[rows]
-            X[rows], flags[rows] = self._transform_block(photometry_rows(photometry, rows), part)
-        return X, flags
+            X[rows], flags[rows], errors = self._transform_block(photometry_rows(photometry, rows), part)
+            if X_std is not None:
+                X_std[rows, : len(self.bands)] = errors
+        return Features(X, flags, X_std)
 
     def _transform_block(
         self, photometry: Photometry, ebv: FloatArray | None
-    ) -> tuple[FloatArray, npt.NDArray[np.uint32]]:
+    ) -> tuple[FloatArray, npt.NDArray[np.uint32], FloatArray | None]:
         extinction, no_ebv = _extinction(self.config, self.bands, ebv, len(photometry), self.ebv)
         bands = band_values(photometry, self.config, self.softening, extinction)
         columns = _columns(bands, self.has_errors)
@@ -128,27 +153,37 @@ class FeatureTransformer:
         if outside.any():
             columns = np.clip(columns, self._lower, self._upper)  # NaN stays NaN
             flags[outside.any(axis=1)] |= np.uint32(Flag.CLIPPED_INPUT)
-        filled = columns
         if bands.status.any():
             _substitute_limits(columns, bands.status, photometry.limit, self, extinction)
-            filled = fill_missing(columns, self._mean, self._covariance)
-        return _arranged(filled if self.config.missing == "fill" else columns, self.config, self.bands), flags
+        errors = self._add_noise(columns, bands) if self.has_noise else None
+        if self.config.missing == "fill":
+            columns = fill_missing(columns, self._mean, self._covariance)
+        return _arranged(columns, self.config, self.bands), flags, errors
 
-    def input_errors(self, photometry: Photometry, ebv: FloatArray | None = None) -> FloatArray | None:
-        """Return standard errors of the inputs that `transform` makes, (n, d), or None if they are not wanted.
-
-        Zero where the input is itself an error or was filled in.
-        """
-        if not self.has_noise:
-            return None
-        extinction, _ = _extinction(self.config, self.bands, ebv, len(photometry), self.ebv)
-        bands = band_values(photometry, self.config, self.softening, extinction)
+    def _add_noise(self, columns: FloatArray, bands: BandValues) -> FloatArray:
+        """Return errors of the magnitudes, 0 where there is none; `columns` change to what these errors belong to."""
         b = len(self.bands)
-        errors = np.zeros((len(photometry), len(self.names)))
-        errors[:, :b] = np.where(bands.status == Status.MEASURED, bands.errors, 0.0)
-        unseen = (bands.status == Status.NOT_DETECTED) & (self.config.non_detection != "marginalise")
-        errors[:, :b] = np.where(unseen, np.array(self.faint_error), errors[:, :b])
-        return errors
+        values, measured = columns[:, :b], bands.status == Status.MEASURED
+        unseen = (bands.status == Status.NOT_DETECTED) & np.isfinite(values)
+        errors = np.where(measured, bands.errors, np.where(unseen, np.array(self.faint_error), np.nan))
+        if self.config.magnitudes == "asinh":
+            softening = np.array(self.softening)
+            if unseen.any():
+                self._deepen(values, errors, measured, unseen)
+            mean, covariance = self._mean[:b], self._covariance[:b, :b]
+            values[:], errors = linearise(values, errors, softening, mean, covariance)
+        return np.where(np.isfinite(errors), np.maximum(errors, self.config.min_error), 0.0)
+
+    def _deepen(self, values: FloatArray, errors: FloatArray, measured: BoolArray, unseen: BoolArray) -> None:
+        """Give bands without a detection the flux error of the row, and a flux that grows with it; in place."""
+        softening = np.array(self.softening)
+        flux = asinh_flux(values, softening)
+        sigma = errors * np.hypot(flux, 2.0 * softening) / POGSON
+        depth = depth_of(sigma, measured, softening)[:, None]
+        if self.config.non_detection == "flux":  # a limit stays what it is
+            flux = depth * flux
+        values[unseen] = asinh_magnitude(flux, softening)[unseen]
+        errors[unseen] = asinh_error(depth * sigma, flux, softening)[unseen]
 
     def filled(self, X: FloatArray) -> FloatArray:
         """Return inputs with the mean, given the others, in place of those that are missing."""

@@ -162,7 +162,7 @@ def _make_sets(photometry: Photometry, z: FloatArray, parts: Sequence[IntArray],
     transformer = fit_transformer(
         photometry_rows(photometry, parts[0]), dataclasses.replace(PAPER_INPUTS, errors="inputs" if errors else "none")
     )
-    X, _ = transformer.transform(photometry)
+    X = transformer.transform(photometry).X
     train, valid, test = (Rows(X[part], z[part]) for part in parts)
     return Sets(train, valid, test, transformer.names)
 

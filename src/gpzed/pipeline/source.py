@@ -178,8 +178,8 @@ def make_inputs(
     """Return inputs and flags for the rows of a table."""
     photometry = extract_photometry(table, schema, sentinels)
     ebv = ebv_of(table, schema, bool(transformer.config.extinction))
-    X, flags = transformer.transform(photometry, ebv)
-    return Inputs(X, flags, photometry, transformer.input_errors(photometry, ebv))
+    X, flags, X_std = transformer.transform(photometry, ebv)
+    return Inputs(X, flags, photometry, X_std)
 
 
 def needed_columns(schema: PhotometrySchema, *more: str | None) -> list[str]:

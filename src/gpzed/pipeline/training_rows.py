@@ -189,7 +189,7 @@ def prepare_table(table: Catalog, info: CatalogInfo, schema: PhotometrySchema, c
     ebv = ebv_of(table, schema, bool(config.features.extinction))
     train_ebv = None if ebv is None else ebv[split.train]
     transformer = fit_transformer(photometry_rows(photometry, split.train), config.features, train_ebv)
-    X, flags = transformer.transform(photometry, ebv)
+    X, flags, X_std = transformer.transform(photometry, ebv)
     plan = TrainingPlan(
         info,
         schema,
@@ -201,7 +201,7 @@ def prepare_table(table: Catalog, info: CatalogInfo, schema: PhotometrySchema, c
         causes,
     )
     weights = _weights(table, schema, config, z, transformer.filled(X), split, transformer)
-    return TrainingRows(plan, z, X, flags, split, weights, transformer, transformer.input_errors(photometry, ebv))
+    return TrainingRows(plan, z, X, flags, split, weights, transformer, X_std)
 
 
 def _usable(

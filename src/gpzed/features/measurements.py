@@ -1,0 +1,81 @@
+"""Fluxes and their errors as Gaussian measurements of asinh magnitudes, also where the noise drowns the signal.
+
+An error is one of the flux. In magnitudes it depends on the flux at which it is taken: at a measured one, which noise
+has moved, a bright fluctuation gets too small an error and a faint one too large a one. It is taken here at the flux to
+be expected, given all bands and what the training rows are like: with f0 that flux and y its magnitude,
+
+    y(f) ~ y(f0) + y'(f0) (f - f0),    error |y'(f0)| sigma,
+
+which is found by iteration, since what is to be expected depends on the errors. Where errors are small, magnitudes and
+errors stay as they are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpzed._types import BoolArray, FloatArray
+from gpzed.features.bands import POGSON, asinh_flux, asinh_magnitude
+
+#: Iterations; the second already changes little.
+STEPS = 3
+#: Errors of the flux by which what is expected may differ from what was measured, so that no band is overruled.
+MAX_DISTANCE = 2.0
+#: Magnitudes of error of a band without a measurement: none.
+NO_MEASUREMENT = 1e4
+
+
+def linearise(
+    values: FloatArray, errors: FloatArray, softening: FloatArray, mean: FloatArray, covariance: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Take asinh magnitudes and their errors at the flux to be expected.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, b)
+        Measured asinh magnitudes; NaN where there is none.
+    errors : ndarray of shape (n, b)
+        Their errors, taken at the measured flux.
+    softening : ndarray of shape (b,)
+    mean : ndarray of shape (b,)
+    covariance : ndarray of shape (b, b)
+        Of the magnitudes of the training rows.
+
+    Returns
+    -------
+    values, errors : ndarray of shape (n, b)
+        NaN where there is no measurement.
+    """
+    seen = np.isfinite(values)
+    flux = asinh_flux(np.where(seen, values, mean), softening)
+    sigma = np.where(seen, errors, NO_MEASUREMENT) * _flux_per_magnitude(flux, softening)
+    measured, error = np.where(seen, values, mean), np.where(seen, errors, NO_MEASUREMENT)
+    for _ in range(STEPS):
+        expected = asinh_flux(_expected(measured, error, mean, covariance), softening)
+        expected = np.clip(expected, flux - MAX_DISTANCE * sigma, flux + MAX_DISTANCE * sigma)
+        slope = _flux_per_magnitude(expected, softening)
+        moved = asinh_magnitude(expected, softening) + (expected - flux) / slope
+        measured, error = np.where(seen, moved, mean), np.where(seen, sigma / slope, NO_MEASUREMENT)
+    return np.where(seen, measured, np.nan), np.where(seen, error, np.nan)
+
+
+def _flux_per_magnitude(flux: FloatArray, softening: FloatArray) -> FloatArray:
+    return np.asarray(np.hypot(flux, 2.0 * softening) / POGSON)
+
+
+def _expected(values: FloatArray, errors: FloatArray, mean: FloatArray, covariance: FloatArray) -> FloatArray:
+    """Give the magnitudes to be expected of measured ones, row by row."""
+    total = covariance + errors[:, :, None] ** 2 * np.eye(len(mean))
+    weights = np.linalg.solve(total, (values - mean)[:, :, None])
+    return np.asarray(mean + (covariance @ weights)[:, :, 0])
+
+
+def depth_of(flux_errors: FloatArray, measured: BoolArray, softening: FloatArray) -> FloatArray:
+    """Flux errors of each row in units of the typical ones of training, the median over the bands measured, (n,).
+
+    Where a band is not detected its error is often not known; that of the other bands tells.
+    """
+    depth = np.ones(len(flux_errors))
+    some = measured.any(axis=1)
+    depth[some] = np.nanmedian(np.where(measured, flux_errors / softening, np.nan)[some], axis=1)
+    return depth
