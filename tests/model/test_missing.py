@@ -10,10 +10,13 @@ from scipy import stats
 
 from gpzed import GPzRegressor, load_model
 from gpzed.core.density import Density, Group, GroupMoments, Stack, condition, fit_gaussian, log_density
+from gpzed.core.engine import Team
 from gpzed.errors import DataWarning
 from gpzed.model import kinds
 from gpzed.model.data import ArrayData, fit_standardisation
-from gpzed.model.kinds import NoiseClasses, RawRows, fit_noise_classes, keys_of
+from gpzed.model.kinds import RawRows, keys_of
+from gpzed.model.noise import fit_noise_classes
+from gpzed.model.noisy import condition_rows, merge
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
 MIX = np.array([[1.0, 0.0, 0.0], [0.7, 0.7, 0.0], [0.5, 0.3, 0.8]])
@@ -247,44 +250,74 @@ def test_patterns_of_few_rows_train_by_one_gaussian():
     X[:300, 0], X[300:330, 1] = np.nan, np.nan
     data = ArrayData(RawRows(X, X[:, 1], np.ones(1200)), None)
     table = fit_standardisation(data, "pca", 2).table
-    common, rare = (bytes([0, 1]), ()), (bytes([1, 0]), ())
+    common, rare = (bytes([0, 1]), 0), (bytes([1, 0]), 0)
     assert [key for key, _ in table.kind_keys].count(common) == 3
     assert [key for key, _ in table.kind_keys].count(rare) == 1
     kind = table.expand(X).kind
     assert set(kind[np.isin(table.expand(X).row, np.arange(300, 330))]) == {1 + table.kind_keys.index((rare, 2))}
 
 
-def test_classes_of_errors_are_close_to_every_row_by_itself():
+def test_rows_with_errors_are_conditioned_as_kinds_of_rows_are():
+    rng = np.random.default_rng(4)
+    roots = rng.standard_normal((2, 3, 3))
+    density = Density(np.array([0.3, 0.7]), rng.standard_normal((2, 3)), roots @ np.swapaxes(roots, 1, 2))
+    X, std = rng.standard_normal((4, 3)), np.exp(rng.standard_normal((4, 3)))
+    X[1, 2], X[2, :2], X[3] = np.nan, np.nan, np.nan
+    share, mean, Psi = condition_rows(X, std, density)
+    for i, row in enumerate(X):
+        seen = ~np.isnan(row)
+        np.testing.assert_allclose(
+            share[i], density.responsibilities(row[None, seen], seen, std[i] ** 2)[0][0], rtol=1e-6
+        )
+        for c in range(2):
+            given = density.conditional(c, seen, std[i] ** 2)
+            np.testing.assert_allclose(mean[i, c], given.expect(row[None, seen])[0], rtol=1e-6)
+            np.testing.assert_allclose(Psi[i, c], given.Psi, rtol=1e-6, atol=1e-7)
+
+
+def test_components_that_are_put_together_keep_mean_and_covariance():
+    rng = np.random.default_rng(5)
+    share, mean = rng.dirichlet(np.ones(6), 4), rng.standard_normal((4, 6, 3))
+    roots = rng.standard_normal((4, 6, 3, 3))
+    Psi = roots @ np.swapaxes(roots, 2, 3)
+
+    def moments(share, mean, Psi):
+        centre = np.einsum("ng,nga->na", share, mean)
+        off = mean - centre[:, None]
+        return centre, np.einsum("ng,ngab->nab", share, Psi + off[:, :, :, None] * off[:, :, None, :])
+
+    merged = merge(share, mean, Psi, 3)
+    assert merged[0].shape == (4, 3)
+    np.testing.assert_allclose(merged[0][:, :2], -np.sort(-share, axis=1)[:, :2])
+    for one, other in zip(moments(*merged), moments(share, mean, Psi), strict=True):
+        np.testing.assert_allclose(one, other)
+
+
+def test_any_errors_give_what_draws_of_the_true_inputs_give():
     rng = np.random.default_rng(4)
     X, y = sky(500)
-    level = np.exp(rng.normal(-1.5, 0.6, (500, 1)))
-    std = level * np.array([1.0, 0.6, 0.8]) * np.exp(0.05 * rng.standard_normal((500, 3)))
-    noisy = X + std * rng.standard_normal(X.shape)
-    model = quick(noise_classes=24, max_iter=25).fit(noisy, y, X_std=std)
-    few = model.predict_distribution(noisy[:60], X_std=std[:60])
-    inputs = model.members_[0].standardisation.inputs
-    alone = NoiseClasses(np.log(std[:60]), std[:60] ** 2, np.full(3, 1e-9))
-    object.__setattr__(inputs, "noise", alone)
-    model.members_[0]._spreads.clear()
-    exact = model.predict_distribution(noisy[:60], X_std=std[:60])
-    assert np.quantile(np.abs(few.mean - exact.mean) / exact.std, 0.9) < 0.1
-    assert np.median(np.abs(few.mean - exact.mean) / exact.std) < 0.03
-    assert np.median(np.abs(few.std / exact.std - 1.0)) < 0.05
+    std = np.exp(rng.normal(-2.0, 0.3, X.shape))
+    model = quick(max_iter=25, density_components=4).fit(X, y, X_std=std)
+    row, error = np.array([[0.5, -0.2, np.nan]]), np.array([[0.7, 0.02, 0.3]])
+    member = model.members_[0]
+    p = member.distribution(row, Team(1), error)
+    share, mean, Psi = condition_rows(row, error, member.standardisation.inputs.density)
+    g = rng.choice(4, 40_000, p=share[0])
+    drawn = mean[0, g] + np.einsum("nab,nb->na", np.linalg.cholesky(Psi[0])[g], rng.standard_normal((40_000, 3)))
+    clear = member.distribution(drawn, Team(1))
+    assert p.mean[0] == pytest.approx(clear.mean.mean(), abs=0.02 * p.std[0])
+    assert p.input_variance[0] == pytest.approx(clear.mean.var(), rel=0.05)
+    assert p.model_variance[0] == pytest.approx(clear.model_variance.mean(), rel=0.05)
 
 
-def test_errors_far_from_those_of_training_have_classes_of_their_own():
-    std = np.tile([0.1, 0.2], (50, 1)) * np.linspace(0.9, 1.1, 50)[:, None]
-    classes = fit_noise_classes(
-        RawRows(np.random.default_rng(0).standard_normal((50, 2)), std[:, 0], std[:, 0], std), 4
-    )
-    target = np.array([[0.1, 0.2], [1.0, 2.0], [0.01, 0.02], [2.0, 0.1], [0.1, 7.0]])
-    codes = classes.assign(target, np.array([[True, True]] * 4 + [[True, False]]))
-    assert [code < 0 for code in codes[:, 0]] == [True, True, True, False, True]  # but for one, as in a class
-    assert [bool(code) for code in codes[:, 1]] == [False, True, True, True, False]  # times a factor
-    for row in (0, 1, 2, 3):
-        np.testing.assert_allclose(np.sqrt(classes.variance(tuple(codes[row]))), target[row], rtol=0.25)
-    assert np.sqrt(classes.variance(tuple(codes[4])))[0] == pytest.approx(0.1, rel=0.2)
-    np.testing.assert_array_equal(classes.assign(target, np.ones((5, 2), bool), refine=False)[:, 1:], 0)
+def test_classes_of_errors_are_the_nearest_ones():
+    rng = np.random.default_rng(0)
+    std = np.array([[0.1, 0.2], [1.0, 0.5]])[rng.integers(2, size=50)] * np.exp(0.01 * rng.standard_normal((50, 2)))
+    X = rng.standard_normal((50, 2))
+    X[3, 1] = np.nan
+    classes = fit_noise_classes(X, std, 2)
+    label = classes.assign(std, ~np.isnan(X))
+    np.testing.assert_allclose(np.sqrt(classes.variances[label]), std, rtol=0.1)
 
 
 def test_errors_that_the_scatter_of_the_inputs_has_no_room_for_are_told_of():
@@ -374,7 +407,7 @@ def test_duplicates_with_gaps_are_merged():
 def test_keys_tell_patterns_and_classes_apart():
     X = np.array([[1.0, 2.0], [np.nan, 2.0], [1.0, 3.0], [np.nan, np.nan]])
     keys, which = keys_of(X, None, None)
-    assert set(keys) == {(b"\x01\x01", ()), (b"\x00\x01", ()), (b"\x00\x00", ())}
+    assert set(keys) == {(b"\x01\x01", 0), (b"\x00\x01", 0), (b"\x00\x00", 0)}
     assert which[0] == which[2]
     assert len({which[0], which[1], which[3]}) == 3
 

@@ -407,6 +407,7 @@ TARGET static int NAME(exponential)(const struct call *c)
 }
 
 #include "_pairs.h"
+#include "_rows.h"
 #include "_heads.h"
 #include "_points.h"
 

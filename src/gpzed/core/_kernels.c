@@ -202,6 +202,38 @@ static struct pair_work divide_pairs(const struct call *c, size_t panel)
     return w;
 }
 
+/* Memory of a call on rows with uncertainties of their own, see `_rows.h`. */
+struct row_work {
+    double *plain, *slopes, *weights, *matrices;                          /* packed */
+    double *Z, *a, *slope, *V, *VLV, *g, *z, *Phi, *E, *det, *total;      /* panels */
+    double *end;
+};
+
+static struct row_work divide_rows(const struct call *c, size_t panel)
+{
+    const struct pairs *p = c->pairs;
+    size_t m = c->m, d = c->d, triangle = d * (d + 1) / 2, tiles = (m + TILE - 1) / TILE * TILE;
+    double *next = c->work;
+    struct row_work w;
+    w.plain = take(&next, tiles * c->q);
+    w.slopes = take(&next, (m * d + TILE) * (d + 1));
+    w.weights = take(&next, (p->s + TILE) * p->count);
+    w.matrices = take(&next, p->s * tiles * m);
+    w.Z = take(&next, c->q * panel);
+    w.a = take(&next, m * panel);
+    w.slope = take(&next, m * d * panel);
+    w.V = take(&next, triangle * panel);
+    w.VLV = take(&next, m * triangle * panel);
+    w.g = take(&next, m * d * panel);
+    w.z = take(&next, d * panel);
+    w.Phi = take(&next, m * panel);
+    w.E = take(&next, PAIRS * panel);
+    w.det = take(&next, PAIRS * panel);
+    w.total = take(&next, p->s * panel);
+    w.end = next;
+    return w;
+}
+
 /* Memory of a call over heads. */
 struct head_work {
     double *C, *Theta_t, *Theta, *whiteners; /* packed */
@@ -324,6 +356,7 @@ DISPATCH(responses, call)
 DISPATCH(gradient, call)
 DISPATCH(exponential, call)
 DISPATCH(spread, call)
+DISPATCH(rows, call)
 DISPATCH(heads, call)
 DISPATCH(mixture, call)
 DISPATCH(points, points)
@@ -349,6 +382,14 @@ size_t gpzed_spread_work_size(const struct call *c)
     struct call aligned = *c;
     aligned.work = NULL;
     return (uintptr_t)divide_pairs(&aligned, BEST_PANEL).end / sizeof(double) + 8;
+}
+
+/* Numbers that `work` must hold for a call of `rows`. */
+size_t gpzed_rows_work_size(const struct call *c)
+{
+    struct call aligned = *c;
+    aligned.work = NULL;
+    return (uintptr_t)divide_rows(&aligned, BEST_PANEL).end / sizeof(double) + 8;
 }
 
 /* Numbers that `work` must hold for a call of `heads` or `mixture`. */

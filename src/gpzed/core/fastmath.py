@@ -31,6 +31,7 @@ _FUNCTIONS = (
     "gradient",
     "exponential",
     "spread",
+    "rows",
     "heads",
     "mixture",
     "pair_factors",
@@ -99,7 +100,7 @@ class PointsStruct(ctypes.Structure):
 
 _STRUCTS = (CallStruct, PairsStruct, ShapesStruct, StepStruct, PointsStruct)
 _SIGNATURES: dict[type[ctypes.Structure], tuple[tuple[str, ...], tuple[str, ...]]] = {
-    CallStruct: (_FUNCTIONS, ("work_size", "kept_size", "spread_work_size", "heads_work_size")),
+    CallStruct: (_FUNCTIONS, ("work_size", "kept_size", "spread_work_size", "rows_work_size", "heads_work_size")),
     ShapesStruct: (_SHAPE_FUNCTIONS, ("shapes_work_size",)),
     StepStruct: (("step",), ("step_work_size",)),
     PointsStruct: (("points",), ("points_work_size",)),

@@ -151,3 +151,34 @@ def spread_block(Xt: FloatArray, Ct: FloatArray, pairs: Pairs, scratch: Scratch)
         setattr(call, name, value.ctypes.data)
     library().gpzed_spread(ctypes.byref(call))
     return out
+
+
+def rows_block(
+    Xt: FloatArray, V: FloatArray, Lambda: FloatArray, pairs: Pairs, scratch: Scratch
+) -> tuple[FloatArray, FloatArray]:
+    """Give E[phi] (m, n), and the same sums as `spread_block`, for rows with uncertainties of their own.
+
+    Parameters
+    ----------
+    Xt : ndarray of shape (d, n)
+        Expected inputs.
+    V : ndarray of shape (n, d, d)
+        Lower triangular.
+    Lambda : ndarray of shape (m, d, d)
+    pairs : Pairs
+        With ``grad ln phi`` as slopes, no factors, and the weights (s, m, d) of ``Cov[x, phi]`` as the linear part.
+    scratch : Scratch
+    """
+    Xt, (m, q) = np.asarray(Xt, dtype=np.float64), pairs.plain.shape
+    d, n = Xt.shape
+    row, column = np.tril_indices(d)
+    lower = np.ascontiguousarray(V[:, row, column].T)
+    Phi, out = np.empty((m, n)), np.empty((len(pairs.weights), n))
+    call = new_call(n=n, d=d, q=q, m=m, is_full=True, pairs=ctypes.pointer(pairs._struct()))
+    call.stride_feature, call.stride_row = (stride // 8 for stride in Xt.strides)
+    work = scratch.array("work", (library().gpzed_rows_work_size(ctypes.byref(call)),))
+    arrays = {"Xt": Xt, "A": lower, "w": Lambda, "Ct": pairs.plain, "work": work, "sum_a": out, "sum_b": Phi}
+    for name, value in arrays.items():
+        setattr(call, name, value.ctypes.data)
+    library().gpzed_rows(ctypes.byref(call))
+    return Phi, out

@@ -26,7 +26,9 @@ from gpzed.core.engine import Block, Engine, Scratch, Sums, Team, block_rows, by
 from gpzed.core.evidence import LOG_2PI, State, make_state, pulled_back, responses
 from gpzed.core.fastmath import heads_block, mixture_block
 from gpzed.core.linalg import Factor, cholesky
+from gpzed.core.noisy import NoisyRows
 from gpzed.core.parameters import Layout, Parameters
+from gpzed.core.predictive import slices
 from gpzed.core.prior import shape_prior
 from gpzed.core.uncertain import Kind, Spread
 
@@ -236,15 +238,21 @@ def _predict_block(
         whiteners = np.stack([factor.whitener for factor in factors])
         pi, mean, nu, noise = mixture_block(block.Xt, state.of(block.kind).basis, Theta, whiteners, scratch)
     else:
-        Phi = responses(block, scratch, state)[1]
-        mean, log_beta, log_pi = head_outputs(Theta, Phi)
-        nu = np.stack([np.square(factor.whitener @ Phi).sum(axis=0) for factor in factors])  # Eq. 3.13
-        pi, noise = np.exp(log_pi), np.exp(-log_beta)
+        pi, mean, nu, noise = _moments(responses(block, scratch, state)[1], Theta, factors)
     added = np.zeros_like(nu) if block.v is None else block.v
     if spreads and block.kind != 0:
         added, nu_added = np.split(spreads[block.kind - 1](block.Xt, scratch), 2)
         nu = nu + nu_added
     return Components(pi, mean, nu, noise, added)
+
+
+def _moments(
+    Phi: FloatArray, Theta: FloatArray, factors: tuple[Factor, ...]
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Weights, means, model variances and noise variances of the heads from basis functions, (K, n) each."""
+    mean, log_beta, log_pi = head_outputs(Theta, Phi)
+    nu = np.stack([np.square(factor.whitener @ Phi).sum(axis=0) for factor in factors])  # Eq. 3.13
+    return np.exp(log_pi), mean, nu, np.exp(-log_beta)
 
 
 def score(
@@ -288,7 +296,7 @@ def predict_mixture(
     state, size = heads.state(layout, kinds), block_rows(layout.n_weights)
     for factor in factors:
         factor.whitener  # noqa: B018  computed once, before the threads ask for it
-    groups: list[Any] = [slice(start, min(start + size, n)) for start in range(0, n, size)]
+    groups: list[Any] = slices(n, size)
     if kind is not None and kind.any():
         groups = list(by_kind(kind, size))
 
@@ -301,4 +309,31 @@ def predict_mixture(
             target[rows] = values.T
 
     team.map(predict_rows, groups)
+    return result
+
+
+def predict_noisy(
+    X: FloatArray,
+    V: FloatArray,
+    heads: Heads,
+    factors: tuple[Factor, ...],
+    team: Team,
+    noisy: NoisyRows,
+) -> Components:
+    """Predict for rows with uncertainties ``V V'`` of their own.
+
+    The forms of `noisy` are those of the K heads, and then of each model variance.
+    """
+    result = Components(*(np.empty((len(X), heads.K)) for _ in Components._fields))
+
+    def predict_rows(rows: slice) -> None:
+        Phi, total = noisy(X[rows].T, V[rows], Scratch(team.buffers()))
+        pi, mean, nu, noise = _moments(Phi, heads.Theta, factors)
+        added, nu_added = np.split(total, 2)
+        for target, values in zip(result, (pi, mean, nu + nu_added, noise, added), strict=True):
+            target[rows] = values.T
+
+    for factor in factors:
+        factor.whitener  # noqa: B018  computed once, before the threads ask for it
+    team.map(predict_rows, slices(len(X), block_rows(len(heads.Theta))))
     return result

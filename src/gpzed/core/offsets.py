@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import minimize
 
-from gpzed._types import FloatArray, IntArray
+from gpzed._types import BoolArray, FloatArray, IntArray
 from gpzed.core.engine import Block, Rows, Scratch, by_kind
 from gpzed.core.evidence import responses
 from gpzed.core.mixture import Heads, Outputs, head_outputs, log_density
@@ -32,12 +32,12 @@ BLOCK_ROWS = 1024
 
 def offsets_of(offsets: FloatArray, kinds: Sequence[Kind]) -> FloatArray:
     """Give what is added to ``ln beta`` of the heads in rows of kind 0, 1, ..., (1 + kinds, K)."""
-    return np.vstack([np.zeros(offsets.shape[1]), *(_shares(kind) @ offsets for kind in kinds)])
+    return np.vstack([np.zeros(offsets.shape[1]), *(shares_of(kind.missing) @ offsets for kind in kinds)])
 
 
-def _shares(kind: Kind) -> FloatArray:
-    """Share (d,) of every input in what is missing."""
-    return np.asarray(kind.missing / max(kind.missing.sum(), 1))
+def shares_of(missing: BoolArray) -> FloatArray:
+    """Share (..., d) of every input in what is missing."""
+    return np.asarray(missing / np.maximum(missing.sum(axis=-1, keepdims=True), 1))
 
 
 def log_likelihood(
@@ -74,7 +74,7 @@ def fit_offsets(rows: Rows, v: FloatArray | None, heads: Heads, layout: Layout, 
     if not len(chosen):
         return start
     kind = rows.kind[chosen]
-    shares = np.stack([np.zeros(layout.d), *map(_shares, kinds)])[kind]
+    shares = np.stack([np.zeros(layout.d), *(shares_of(one.missing) for one in kinds)])[kind]
     outputs = _outputs(rows.X[chosen], kind, heads, layout, kinds)
     given = (shares, outputs, rows.y[chosen], rows.omega[chosen], np.ascontiguousarray(v[chosen].T))
 

@@ -12,6 +12,7 @@ from gpzed.core.engine import Block, Scratch, Sums, Team, block_rows, by_kind
 from gpzed.core.evidence import LOG_2PI, MAX_LOG_BETA, State, responses
 from gpzed.core.fastmath import predict_block
 from gpzed.core.linalg import triangular_product
+from gpzed.core.noisy import NoisyRows
 from gpzed.core.parameters import Layout, Parameters
 from gpzed.core.posterior import Posterior
 from gpzed.core.uncertain import Forms, Spread
@@ -35,10 +36,7 @@ def _predict_block(
         mean, nu, noise = predict_block(block.Xt, basis, scratch, posterior.w_mean, posterior.factor.whitener)
     else:
         _, Phi, log_beta = responses(block, scratch, state)
-        mean = posterior.w_mean @ Phi  # Eq. 5.8
-        V = triangular_product(posterior.factor.whitener, Phi, scratch.array("V", Phi.shape))
-        nu = np.einsum("ij,ij->j", V, V)  # Eq. 3.13
-        noise = np.exp(-np.clip(log_beta, -MAX_LOG_BETA, MAX_LOG_BETA))  # Eq. 5.10
+        mean, nu, noise = _moments(Phi, log_beta, posterior, scratch)
     added = np.zeros_like(nu) if block.v is None else block.v
     if spreads and block.kind != 0:
         added, nu_added = spreads[block.kind - 1](block.Xt, scratch)
@@ -86,6 +84,38 @@ def predict(
     return predict_blocks(X, len(posterior.w_mean), team, _predict_block, state, posterior, spreads, kind=kind)
 
 
+def predict_noisy(
+    X: FloatArray, V: FloatArray, state: State, posterior: Posterior, team: Team, noisy: NoisyRows
+) -> Predictive:
+    """Predict for rows with uncertainties ``V V'`` of their own; `noisy` has forms of `variance_forms`."""
+    result = Predictive(*(np.empty(len(X)) for _ in Predictive._fields))
+
+    def predict_rows(rows: slice) -> None:
+        Phi, (added, nu_added) = noisy(X[rows].T, V[rows], Scratch(team.buffers()))
+        moments = _moments(Phi, state.u @ Phi[: len(state.u)] + state.b, posterior, Scratch())
+        for target, values in zip(result, (*moments[:1], moments[1] + nu_added, moments[2], added), strict=True):
+            target[rows] = values
+
+    posterior.factor.whitener  # noqa: B018  computed once, before the threads ask for it
+    team.map(predict_rows, slices(len(X), block_rows(len(posterior.w_mean))))
+    return result
+
+
+def _moments(
+    Phi: FloatArray, log_beta: FloatArray, posterior: Posterior, scratch: Scratch
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean, model variance and noise variance from basis functions."""
+    V = triangular_product(posterior.factor.whitener, Phi, scratch.array("V", Phi.shape))
+    nu = np.einsum("ij,ij->j", V, V)  # Eq. 3.13
+    noise = np.exp(-np.clip(log_beta, -MAX_LOG_BETA, MAX_LOG_BETA))  # Eq. 5.10
+    return posterior.w_mean @ Phi, nu, noise  # Eq. 5.8
+
+
+def slices(n: int, size: int) -> list[slice]:
+    """Cut n rows into blocks."""
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
 def predict_blocks(
     X: FloatArray,
     width: int,
@@ -108,7 +138,7 @@ def predict_blocks(
             target[rows] = values
 
     if kind is None or not kind.any():
-        team.map(predict_rows, [slice(start, min(start + size, n)) for start in range(0, n, size)])
+        team.map(predict_rows, slices(n, size))
     else:
         team.map(predict_rows, by_kind(kind, size))
     return result

@@ -19,12 +19,11 @@ from gpzed.model.kinds import (
     Expanded,
     InputModel,
     KindTable,
-    NoiseClasses,
     RawRows,
     Summary,
     fit_inputs,
-    fit_noise_classes,
 )
+from gpzed.model.noise import NoiseClasses, fit_noise_classes
 from gpzed.model.whitening import Moments, Whitening, WhiteningMethod, fit_whitening
 
 MISSING = 1e6 * np.pi
@@ -65,7 +64,7 @@ class Standardisation:
     def standardise(self, rows: RawRows, expanded: Expanded) -> Rows:
         """Rows for the kernels from raw ones and their expanded inputs."""
         y = (rows.y - self.y_mean) / self.y_scale
-        X, kind, row, _, share = expanded
+        X, kind, row, _, share, _ = expanded
         return (
             Rows(X, y, rows.omega) if row is None or share is None else Rows(X, y[row], rows.omega[row] * share, kind)
         )
@@ -115,7 +114,7 @@ def fit_standardisation(
     noise = sample = None
     if data.has_errors:
         sample = data.sample(MIXTURE_ROWS, np.random.default_rng(0))
-        noise = fit_noise_classes(sample, noise_classes)
+        noise = fit_noise_classes(sample.X, sample.X_std, noise_classes)
     summary, y_mean, y_scale = data.summary(noise)
     if sample is None and (density_components not in (None, 1) or not summary.is_plain):
         sample = data.sample(MIXTURE_ROWS, np.random.default_rng(0))

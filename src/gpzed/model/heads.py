@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpzed._types import AnyArray, FloatArray, IntArray
+from gpzed._types import AnyArray, BoolArray, FloatArray, IntArray
 from gpzed.core.engine import Engine, Rows, Team
 from gpzed.core.linalg import Factor
 from gpzed.core.mixture import (
@@ -17,10 +17,12 @@ from gpzed.core.mixture import (
     fit_head_posteriors,
     held_out_likelihood,
     predict_mixture,
+    predict_noisy,
     score,
     start_heads,
 )
-from gpzed.core.offsets import fit_offsets, offsets_of
+from gpzed.core.noisy import NoisyRows
+from gpzed.core.offsets import fit_offsets, offsets_of, shares_of
 from gpzed.core.optimize import Iteration
 from gpzed.core.parameters import Layout, MeanFunction, Parameters
 from gpzed.core.refresh import HEADS_EVERY, head_forms, refresh_heads
@@ -76,6 +78,14 @@ class MixtureHeads:
         if kind is None or not self.offsets.any():
             return parts
         noise = parts.noise_variances * np.exp(-offsets_of(self.offsets, kinds))[kind]
+        return parts._replace(noise_variances=noise)
+
+    def predict_noisy(
+        self, X: FloatArray, V: FloatArray, missing: BoolArray, team: Team, noisy: NoisyRows
+    ) -> Components:
+        """Mixtures for whitened inputs with covariances of their own, some (n, d) of them missing."""
+        parts = predict_noisy(X, V, self.heads, self.factors, team, noisy)
+        noise = parts.noise_variances * np.exp(-shares_of(missing) @ self.offsets)
         return parts._replace(noise_variances=noise)
 
     def forms(self, layout: Layout) -> Forms:

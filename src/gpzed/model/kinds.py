@@ -7,33 +7,21 @@ and a covariance that all such rows share. Complete rows without errors are kind
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.cluster.vq import kmeans2
 
 from gpzed._types import AnyArray, BoolArray, FloatArray, IntArray
 from gpzed.core.density import Conditional, Density, Group, GroupMoments, choose_mixture, factor, fit_gaussian
 from gpzed.core.uncertain import Kind
-from gpzed.errors import DataWarning
+from gpzed.model.noise import NoiseClasses
 from gpzed.model.whitening import Moments, Whitening
 from gpzed.prediction import Prediction
 
-Code = tuple[int, ...]
-"""Errors of the inputs as `NoiseClasses` codes them; empty for none."""
-Key = tuple[bytes, Code]
-"""Pattern of the inputs seen (one byte each), and code of the errors."""
-MIN_NOISE = 1e-3
-"""Errors below this part of an input's standard deviation are taken for this much: they do not matter."""
-LEVEL = 1.25
-"""Errors unlike those of training are those of a class of training times a power of this."""
-MAX_DISTANCE = 0.35
-"""Root mean square difference of ln errors from a class of training beyond which a row is unlike these."""
-COARSE, MAX_SCALED = 1.5, 0.2
-"""Where that differs by more, too, the errors of every input are rounded to powers of the first."""
+Key = tuple[bytes, int]
+"""Pattern of the inputs seen (one byte each), and class of the errors, counted from 1; 0 for none."""
 MIN_SHARE = 0.01
 """Components with a smaller probability for a row are left out."""
 MAX_SHARERS = 3
@@ -45,8 +33,6 @@ COMMON_ROWS = 100
 kind with few rows costs more than it tells."""
 MIXTURE_ROWS = 10_000
 """Rows that the mixture is fitted to at most."""
-MIN_ROOM, ROWS_TO_JUDGE = 0.6, 20
-"""Variance in units of that of the errors below which errors cannot be right, and complete rows per input to tell."""
 CANDIDATES = (1, 2, 4, 6)
 """Numbers of components among which rows held out choose."""
 
@@ -84,92 +70,6 @@ class RawRows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NoiseClasses:
-    """Errors of the inputs, sorted into few classes.
-
-    Attributes
-    ----------
-    centres : ndarray of shape (c, d)
-        Log standard errors around which the classes lie.
-    variances : ndarray of shape (c, d)
-        Error variance of each class: the mean of its rows.
-    floor : ndarray of shape (d,)
-        Smaller standard errors are taken for this much.
-    """
-
-    centres: FloatArray
-    variances: FloatArray
-    floor: FloatArray
-
-    def assign(self, X_std: FloatArray, seen: BoolArray, refine: bool = True) -> IntArray:
-        """Codes (n, 1 + d) of the errors of each row, those of inputs that are not seen left aside.
-
-        Rows near a class of training are (-1 - class, 0, ...). With `refine` others, as of a shallower survey, are (-1
-        - class, steps, 0, ...): all errors of a class times a power of `LEVEL`. Those that are unlike even these have 1
-        and then the number of steps of a factor `COARSE` for each input.
-        """
-        n, d = X_std.shape
-        count = np.maximum(seen.sum(axis=1), 1)
-        log_std = np.where(seen, np.log(np.maximum(np.where(seen, X_std, 1.0), self.floor)), 0.0)
-        best, label = np.full((2, n), np.inf), np.zeros((2, n), dtype=np.intp)
-        steps = np.zeros(n)
-        for index, centre in enumerate(self.centres):
-            difference = np.where(seen, log_std - centre, 0.0)
-            shift = np.round(difference.sum(axis=1) / count / np.log(LEVEL))
-            shifted = np.where(seen, difference - shift[:, None] * np.log(LEVEL), 0.0)
-            for which, values in enumerate((difference, shifted)):
-                distance = np.sum(values**2, axis=1)
-                closer = distance < best[which]
-                best[which, closer], label[which, closer] = distance[closer], index
-                if which == 1:
-                    steps[closer] = shift[closer]
-        codes = np.zeros((n, 1 + d), dtype=np.intp)
-        codes[:, 0] = -1 - label[0]
-        if not refine:
-            return codes
-        far, farther = best > np.array([[MAX_DISTANCE], [MAX_SCALED]]) ** 2 * count
-        codes[far, 0], codes[far, 1] = -1 - label[1, far], steps[far]
-        farther &= far
-        codes[farther, 0] = 1
-        codes[farther, 1:] = np.where(seen, np.round(log_std / np.log(COARSE)), 0.0)[farther]
-        return codes
-
-    def variance(self, code: Code) -> FloatArray:
-        """Error variances that a code stands for, (d,)."""
-        if code[0] < 0:
-            return np.asarray(self.variances[-1 - code[0]] * LEVEL ** (2.0 * code[1]))
-        return np.asarray(COARSE ** (2.0 * np.array(code[1:])))
-
-
-def fit_noise_classes(rows: RawRows, n_classes: int) -> NoiseClasses | None:
-    """Sort errors into classes by k-means on their logarithms; None if there are none."""
-    if rows.X_std is None:
-        return None
-    seen = np.isfinite(rows.X)
-    with np.errstate(invalid="ignore"):
-        scale = np.array([np.std(column[ok]) if ok.any() else 1.0 for column, ok in zip(rows.X.T, seen.T, strict=True)])
-    floor = MIN_NOISE * np.where(scale > 0.0, scale, 1.0)
-    std = np.maximum(np.where(seen, rows.X_std, np.nan), floor)
-    log_std = np.log(std)
-    middle = np.array(
-        [np.median(column[ok]) if ok.any() else 0.0 for column, ok in zip(log_std.T, seen.T, strict=True)]
-    )
-    filled = np.where(seen, log_std, middle)
-    distinct = np.unique(filled, axis=0)
-    size = min(n_classes, len(distinct))
-    first = np.argsort(distinct.sum(axis=1), kind="stable")[np.linspace(0, len(distinct) - 1, size).astype(int)]
-    centres, label = kmeans2(filled, distinct[first], iter=20, minit="matrix", missing="warn")
-    used = [c for c in range(size) if (label == c).any()]
-    variances = np.stack([_class_variance(std[label == c] ** 2, centres[c]) for c in used])
-    return NoiseClasses(np.ascontiguousarray(centres[used]), variances, floor)
-
-
-def _class_variance(squares: FloatArray, centre: FloatArray) -> FloatArray:
-    count = np.isfinite(squares).sum(axis=0)
-    return np.where(count > 0, np.nansum(squares, axis=0) / np.maximum(count, 1), np.exp(2.0 * centre))
-
-
-@dataclass(frozen=True)
 class InputModel:
     """What is known of inputs beyond their values: density, and classes of errors.
 
@@ -189,56 +89,22 @@ class InputModel:
 
 
 def _noise_of(key: Key, noise: NoiseClasses | None) -> FloatArray:
-    return np.zeros(len(key[0])) if not key[1] or noise is None else noise.variance(key[1])
+    return np.zeros(len(key[0])) if not key[1] or noise is None else noise.variances[key[1] - 1]
 
 
-def warn_of_large_errors(rows: RawRows) -> None:
-    """Warn if errors leave no room for true inputs: in some direction their mean variance exceeds the scatter.
-
-    Complete rows are judged: inputs and errors that are independent have at least the scatter of the errors.
-    """
-    complete = np.isfinite(rows.X).all(axis=1)
-    if rows.X_std is None or complete.sum() < ROWS_TO_JUDGE * rows.X.shape[1]:
-        return
-    error = np.sqrt(np.mean(rows.X_std[complete] ** 2, axis=0))
-    noisy = error > 0.0
-    if not noisy.any():
-        return
-    scatter = np.cov((rows.X[complete][:, noisy] / error[noisy]).T).reshape(int(noisy.sum()), -1)
-    room = float(np.linalg.eigvalsh(scatter)[0])
-    if room < MIN_ROOM:
-        warnings.warn(
-            "the errors of the inputs are larger than the scatter of these allows: in one direction it is "
-            f"{np.sqrt(max(room, 0.0)):.2f} of what errors alone, independent of each other, would give; expected 1 or "
-            "more. Are they overstated, or correlated? Scale `X_std` down or leave it out (`errors` in section "
-            "[features]).",
-            DataWarning,
-            stacklevel=3,
-        )
-
-
-def keys_of(
-    X: FloatArray, X_std: FloatArray | None, noise: NoiseClasses | None, refine: bool = False
-) -> tuple[list[Key], IntArray]:
-    """Keys of rows, each once in a fixed order, and the position of each row's key in that list.
-
-    With `refine` rows whose errors are unlike all classes get codes of their own, as in prediction; without it they go
-    to the nearest class, as in training.
-    """
+def keys_of(X: FloatArray, X_std: FloatArray | None, noise: NoiseClasses | None) -> tuple[list[Key], IntArray]:
+    """Keys of rows, each once in a fixed order, and the position of each row's key in that list."""
     n, d = X.shape
     seen = ~np.isnan(X)
     has_errors = noise is not None and X_std is not None
     if not has_errors and seen.all():
-        return [(bytes([1] * d), ())], np.zeros(n, dtype=np.intp)
+        return [(bytes([1] * d), 0)], np.zeros(n, dtype=np.intp)
     codes = (~seen).astype(np.int16)
     if noise is not None and X_std is not None:
-        errors = np.where(seen.any(axis=1, keepdims=True), noise.assign(X_std, seen, refine), 0)
-        codes = np.hstack([codes, errors.astype(np.int16)])
+        label = np.where(seen.any(axis=1), 1 + noise.assign(X_std, seen), 0)
+        codes = np.hstack([codes, label[:, None].astype(np.int16)])
     _, first, which = np.unique(_words(codes), return_index=True, return_inverse=True)
-    keys = [
-        (seen[i].astype(np.uint8).tobytes(), tuple(int(c) for c in codes[i, d:]) if codes[i, d:].any() else ())
-        for i in first
-    ]
+    keys = [(seen[i].astype(np.uint8).tobytes(), int(codes[i, d]) if has_errors else 0) for i in first]
     return keys, which.ravel()
 
 
@@ -380,6 +246,8 @@ class Expanded(NamedTuple):
         0 for the component that is most likely to have brought forth the row, 1 for the next.
     share : ndarray of shape (p,), or None
         Probability of the component; those of a row sum to 1.
+    V : ndarray of shape (p, d, d), or None
+        Factors of covariances that belong to each row alone, lower triangular, whitened.
     """
 
     X: FloatArray
@@ -387,6 +255,7 @@ class Expanded(NamedTuple):
     row: IntArray | None = None
     rank: IntArray | None = None
     share: FloatArray | None = None
+    V: FloatArray | None = None
 
 
 class KindTable:
@@ -398,8 +267,6 @@ class KindTable:
     whitening : Whitening
     keys : iterable of Key
         Those that rows may have.
-    refine : bool
-        How keys were made, see `keys_of`.
     whole : Density or None
         One Gaussian for all inputs, to train with: a row then stands for its most likely component alone, or for
         `whole` if none is likely. To let all components share it, they would have to be weighed by the targets in every
@@ -413,11 +280,10 @@ class KindTable:
         inputs: InputModel,
         whitening: Whitening,
         keys: Iterable[Key],
-        refine: bool = False,
         whole: Density | None = None,
         rare: Collection[Key] = (),
     ) -> None:
-        self.inputs, self.whitening, self.refine, self._rare = inputs, whitening, refine, frozenset(rare)
+        self.inputs, self.whitening, self._rare = inputs, whitening, frozenset(rare)
         self._is_whole = whole is not None and len(inputs.density.weights) > 1
         self.keys = [key for key in keys if not is_plain(key)]
         self._first: dict[Key, int] = {}
@@ -439,7 +305,7 @@ class KindTable:
 
     def expand(self, X: FloatArray, X_std: FloatArray | None = None) -> Expanded:
         """Give rows their kinds and expected inputs."""
-        keys, which = keys_of(X, X_std, self.inputs.noise, self.refine)
+        keys, which = keys_of(X, X_std, self.inputs.noise)
         if all(is_plain(key) for key in keys):
             return Expanded(self.whitening(X))
         parts = [self._expand_key(key, np.flatnonzero(which == index), X) for index, key in enumerate(keys)]

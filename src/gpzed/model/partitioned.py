@@ -28,7 +28,8 @@ from gpzed.model.data import (
     target_moments,
 )
 from gpzed.model.inputs import check_chunk
-from gpzed.model.kinds import NoiseClasses, RawRows, Summary
+from gpzed.model.kinds import RawRows, Summary
+from gpzed.model.noise import NoiseClasses
 from gpzed.model.whitening import Moments
 
 KEEP_BYTES = 1_500_000_000

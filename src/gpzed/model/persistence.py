@@ -20,7 +20,8 @@ from gpzed.model.container import pack, read_bytes, unpack, write_atomically
 from gpzed.model.coverage import Coverage
 from gpzed.model.data import Standardisation
 from gpzed.model.heads import MixtureHeads
-from gpzed.model.kinds import InputModel, NoiseClasses
+from gpzed.model.kinds import InputModel
+from gpzed.model.noise import NoiseClasses
 from gpzed.model.recalibration import Recalibration
 from gpzed.model.training import Member, TrainingReport
 from gpzed.model.whitening import Whitening

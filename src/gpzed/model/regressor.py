@@ -34,7 +34,8 @@ from gpzed.model.inputs import (
     is_lazy,
     validate_table,
 )
-from gpzed.model.kinds import MIXTURE_ROWS, RawRows, warn_of_large_errors
+from gpzed.model.kinds import MIXTURE_ROWS, RawRows
+from gpzed.model.noise import warn_of_large_errors
 from gpzed.model.options import check_options, choose_n_basis
 from gpzed.model.partitioned import PartitionedData, Partitions, SpreadData
 from gpzed.model.recalibration import MIN_ROWS, Recalibration, RecalibrationMethod, fit_recalibration
@@ -558,7 +559,8 @@ class GPzRegressor(FittedModel):
             self.coverage_ = learn_coverage(first[0], other) if self.coverage else None
             self.recalibration_ = self._learn_recalibration(first[0], other)
         if first[0].has_errors:
-            warn_of_large_errors(first[0].sample(MIXTURE_ROWS, np.random.default_rng(0)))
+            rows = first[0].sample(MIXTURE_ROWS, np.random.default_rng(0))
+            warn_of_large_errors(rows.X, rows.X_std)
         if not self.keep_checkpoint:
             self.remove_checkpoints()
         self.n_basis_ = options.n_basis

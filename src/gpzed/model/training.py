@@ -13,10 +13,11 @@ from gpzed._types import FloatArray
 from gpzed.core.engine import Engine, Team
 from gpzed.core.evidence import Evaluation, State, evaluate, fit_posterior, make_state
 from gpzed.core.initialize import MAX_ROWS, InitMethod, initialize
+from gpzed.core.noisy import NoisyRows
 from gpzed.core.optimize import Budget, Iteration, OptimizeReport, Progress, minimize
 from gpzed.core.parameters import Layout, MeanFunction, Parameters
 from gpzed.core.posterior import Posterior
-from gpzed.core.predictive import Predictive, predict, score, variance_forms
+from gpzed.core.predictive import Predictive, predict, predict_noisy, score, variance_forms
 from gpzed.core.prior import log_prior
 from gpzed.core.refresh import refresh
 from gpzed.core.stochastic import StochasticOptions
@@ -26,8 +27,9 @@ from gpzed.model.data import Standardisation, TrainingData, fit_standardisation
 from gpzed.model.heads import MAX_ROWS as HEADS_ROWS
 from gpzed.model.heads import RIDGE as HEADS_RIDGE
 from gpzed.model.heads import SHAPE_PRIOR as HEADS_SHAPE_PRIOR
-from gpzed.model.heads import MixtureHeads, fit_heads
+from gpzed.model.heads import MixtureHeads, fit_heads, head_layout
 from gpzed.model.kinds import MAX_SHARERS, Expanded, Key, KindTable, gather, in_order, keys_of
+from gpzed.model.noisy import expand_noisy
 from gpzed.model.whitening import WhiteningMethod
 from gpzed.prediction import Prediction
 
@@ -139,9 +141,10 @@ class Member:
     def expand(self, X: FloatArray, X_std: FloatArray | None = None) -> tuple[Expanded, KindTable]:
         """Whitened, expected inputs of raw ones, and the kinds of rows among them."""
         map_ = self.standardisation
-        keys, _ = keys_of(X, X_std, map_.inputs.noise, refine=True)
-        table = KindTable(map_.inputs, map_.whitening, keys, refine=True)
-        return table.expand(X, X_std), table
+        if X_std is not None:
+            return expand_noisy(X, X_std, map_.inputs, map_.whitening), KindTable(map_.inputs, map_.whitening, ())
+        table = KindTable(map_.inputs, map_.whitening, keys_of(X, None, None)[0])
+        return table.expand(X), table
 
     def expected(self, X: FloatArray, X_std: FloatArray | None = None) -> FloatArray:
         """Whitened inputs (n, d), expected ones where raw inputs are missing or noisy."""
@@ -164,9 +167,13 @@ class Member:
         """
         expanded, table = self.expand(X, X_std)
         require_covariance(self.layout, table.kinds)
-        spreads = [self._spread(key, kind) for key, kind in zip(table.kind_keys, table.kinds, strict=True)]
         state = self.make_state(table.kinds)
-        mean, nu, noise, added = predict(expanded.X, state, self.posterior, team, expanded.kind, spreads)
+        if expanded.V is None:
+            spreads = [self._spread(key, kind) for key, kind in zip(table.kind_keys, table.kinds, strict=True)]
+            moments = predict(expanded.X, state, self.posterior, team, expanded.kind, spreads)
+        else:
+            moments = predict_noisy(expanded.X, expanded.V, state, self.posterior, team, self._noisy)
+        mean, nu, noise, added = moments
         map_ = self.standardisation
         scale = map_.y_scale
         return Predictive(map_.y_mean + scale * mean, scale**2 * nu, scale**2 * noise, scale**2 * added), expanded
@@ -177,8 +184,11 @@ class Member:
             moments, expanded = self.predict(X, team, X_std)
             return gather(Prediction.gaussian(*moments), expanded, len(X), self.n_inputs)
         expanded, table = self.expand(X, X_std)
-        spreads = [self._spread(key, kind) for key, kind in zip(table.kind_keys, table.kinds, strict=True)]
-        parts = self.mixture.predict(expanded.X, self.layout, team, expanded.kind, table.kinds, spreads)
+        if expanded.V is None:
+            spreads = [self._spread(key, kind) for key, kind in zip(table.kind_keys, table.kinds, strict=True)]
+            parts = self.mixture.predict(expanded.X, self.layout, team, expanded.kind, table.kinds, spreads)
+        else:
+            parts = self.mixture.predict_noisy(expanded.X, expanded.V, np.isnan(X)[expanded.row], team, self._noisy)
         map_ = self.standardisation
         scale = map_.y_scale
         prediction = Prediction(
@@ -201,6 +211,11 @@ class Member:
         if self.mixture is not None:
             return self.mixture.forms(self.layout)
         return variance_forms(self.parameters, self.layout, self.posterior)
+
+    @cached_property
+    def _noisy(self) -> NoisyRows:
+        layout = self.layout if self.mixture is None else head_layout(self.layout)
+        return NoisyRows(self._forms, layout.k)
 
     @cached_property
     def _spreads(self) -> dict[tuple[Key, int], Spread]:
