@@ -14,15 +14,15 @@ TARGET INLINE void NAME(complete_square)(size_t d, const double *one, const doub
         const vec *b = (const vec *)g_two + v;
         vec L[MAX_RANK * (MAX_RANK + 1) / 2], scaled[MAX_RANK], inverse[MAX_RANK], t[MAX_RANK];
         vec product = (vec){0.0} + 1.0, square = (vec){0.0};
-        for (size_t i = 0; i < d; i++) {
+        UNROLL for (size_t i = 0; i < d; i++) {
             t[i] = a[3 * i];
             if (two)
                 t[i] += b[3 * i];
-            for (size_t l = 0; l < i; l++) { /* R = L D L' */
+            UNROLL for (size_t l = 0; l < i; l++) { /* R = L D L' */
                 vec sum = A[3 * TRIANGLE(i, l)];
                 if (two)
                     sum += B[3 * TRIANGLE(i, l)];
-                for (size_t h = 0; h < l; h++)
+                UNROLL for (size_t h = 0; h < l; h++)
                     sum -= scaled[h] * L[TRIANGLE(l, h)];
                 scaled[l] = sum;
                 L[TRIANGLE(i, l)] = sum * inverse[l];
@@ -30,7 +30,7 @@ TARGET INLINE void NAME(complete_square)(size_t d, const double *one, const doub
             vec pivot = A[3 * TRIANGLE(i, i)] + 1.0;
             if (two)
                 pivot += B[3 * TRIANGLE(i, i)];
-            for (size_t l = 0; l < i; l++) {
+            UNROLL for (size_t l = 0; l < i; l++) {
                 pivot -= scaled[l] * L[TRIANGLE(i, l)];
                 t[i] -= L[TRIANGLE(i, l)] * t[l];
             }
@@ -42,9 +42,9 @@ TARGET INLINE void NAME(complete_square)(size_t d, const double *one, const doub
         ((vec *)det)[v] = product;
         if (!z)
             continue;
-        for (size_t i = d; i-- > 0;) {
+        UNROLL for (size_t i = d; i-- > 0;) {
             vec sum = t[i] * inverse[i];
-            for (size_t h = i + 1; h < d; h++)
+            UNROLL for (size_t h = i + 1; h < d; h++)
                 sum -= L[TRIANGLE(h, i)] * ((vec *)z)[3 * h + v];
             ((vec *)z)[3 * i + v] = sum;
         }

@@ -116,8 +116,8 @@ class GPzRegressor(FittedModel):
         Gaussians that make up the density of the inputs, used for rows with missing or noisy inputs. "auto" chooses 1
         to 6 by held-out likelihood if training rows are such, and takes one otherwise.
     noise_classes : int
-        Classes into which the errors of inputs (`X_std`) are sorted; rows of one class share their mean error
-        variances.
+        Classes into which the errors of inputs (`X_std`) are sorted for training; rows of one class share their mean
+        error variances. Predictions take the errors of every row as they are.
     n_heads : int
         Gaussians that one model gives for an object; 1 for the paper's model. With more, heads on the same basis
         functions, each with its own mean, noise and weight, are trained on the trained model and take the place of its
