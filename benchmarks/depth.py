@@ -5,8 +5,9 @@
 A committee is trained by `gpzed train --errors ...` on a real catalogue, then predicts, by `gpzed predict`, the test
 rows as they are ("deep"), and the same rows with noise added to their fluxes and errors that say so, as a shallower
 survey would have seen them: errors 2 and 4 times as large. "bright" and "faint" are the two halves of the test rows as
-that survey sees them: given what is not observed, no interval needs to have its coverage. Each line has the coverage of the 68 and 95 % intervals, the
-bias and the slope of true redshifts on predicted ones (1: predictions are unbiased, whatever is predicted).
+that survey sees them: given what is not observed, no interval needs to have its coverage. Each line has the coverage of
+the 68 and 95 % intervals, the bias and the slope of true redshifts on predicted ones (1: predictions are unbiased,
+whatever is predicted).
 Needs the catalogues (`--data-dir`, or GPZED_DATA).
 """
 
