@@ -9,11 +9,13 @@ from gpzed.core import fastmath, mixture
 from gpzed.core import noisy as module
 from gpzed.core.engine import Scratch, Team, ThreadEngine
 from gpzed.core.evidence import fit_posterior, make_state
+from gpzed.core.linalg import cholesky
 from gpzed.core.mixture import Heads, predict_mixture
 from gpzed.core.noisy import NoisyRows
 from gpzed.core.predictive import predict, predict_noisy, variance_forms
 from gpzed.core.refresh import head_forms
 from gpzed.core.uncertain import Forms, Kind, Spread
+from gpzed.model.heads import MixtureHeads
 from helpers import CODES, make_problem
 
 
@@ -59,7 +61,7 @@ def test_compiled_sums_are_those_of_numpy_and_of_kinds(monkeypatch, lanes, d, me
     X, V = np.random.default_rng(1).standard_normal((29, d)), make_factors(29, d)
     Phi, total = NoisyRows(forms, k)(X.T, V, Scratch())
     for i in (0, 28):
-        kind = Kind(V[i], np.zeros(d), np.eye(d))
+        kind = Kind(V[i], np.zeros(d), np.eye(d), np.zeros(d, bool))
         np.testing.assert_allclose(total[:, i], Spread(forms, kind)(X[i : i + 1].T)[:, 0], rtol=1e-8, atol=1e-12)
     monkeypatch.setattr(module, "is_compiled", lambda: False)
     other = NoisyRows(forms, k)(X.T, V, Scratch())
@@ -90,7 +92,7 @@ def test_predictions_are_those_of_kinds_of_one_row_each():
     problem = make_problem("VC", 3, d=4, m=5, mean_function="linear")
     layout, p = problem.layout, problem.parameters
     X, V = np.random.default_rng(1).standard_normal((6, 4)), make_factors(6, 4)
-    kinds, kind = tuple(Kind(one, np.zeros(4), np.eye(4)) for one in V), np.arange(1, 7)
+    kinds, kind = tuple(Kind(one, np.zeros(4), np.eye(4), np.zeros(4, bool)) for one in V), np.arange(1, 7)
     _, posterior, _ = fit_posterior(ThreadEngine(problem.X, problem.y, width=layout.n_weights), p, layout)
     forms = variance_forms(p, layout, posterior)
     state = make_state(p, layout, kinds=kinds)
@@ -105,3 +107,18 @@ def test_predictions_are_those_of_kinds_of_one_row_each():
     result = mixture.predict_noisy(X, V, heads, factors, Team(1), NoisyRows(forms, layout.k))
     for one, other in zip(result, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-7)
+
+
+def test_offsets_of_the_noise_are_those_of_rows_with_gaps():
+    problem = make_problem("VC", 3, d=4, m=5, mean_function="linear")
+    layout, p = problem.layout, problem.parameters
+    rng = np.random.default_rng(1)
+    X, V, missing = rng.standard_normal((6, 4)), make_factors(6, 4), rng.random((6, 4)) < 0.4
+    kinds = tuple(Kind(V[i], np.zeros(4), np.eye(4), missing[i]) for i in range(6))
+    factors = (cholesky(np.diag(1.0 + rng.random(layout.n_weights))),) * 2
+    heads = Heads(p.P, p.Gamma, rng.standard_normal((layout.n_weights, 6)))
+    mixture = MixtureHeads(heads, factors, rng.standard_normal((4, 2)), "linear", 0, 0.0)
+    expected = mixture.predict(X, layout, Team(1), np.arange(1, 7), kinds)
+    noisy = NoisyRows(mixture.forms(layout), layout.k)
+    result = mixture.predict_noisy(X, V, missing, Team(1), noisy)
+    np.testing.assert_allclose(result.noise_variances, expected.noise_variances, rtol=1e-8)
