@@ -118,19 +118,18 @@ def predict(
     if treatment == "limit all":
         train, test = all_at_the_limit(train), all_at_the_limit(test)
     transformer = fit_transformer(train, FeatureConfig(errors=options.errors, **TREATMENTS[treatment]))
-    X, X_test = transformer.transform(train).X, transformer.transform(test).X
+    (X, _, X_std), (X_test, _, X_test_std) = transformer.transform(train), transformer.transform(test)
     if treatment == "boosting":
         return boost(*(np.hstack([A, np.diff(A, axis=1)]) for A in (X, X_test)), z)
     if treatment in ("mean", "drop"):
         mean = np.nanmean(X, axis=0)
         if treatment == "drop":
             complete = np.isfinite(X).all(axis=1)
-            X, z = X[complete], z[complete]
+            X, z, X_std = X[complete], z[complete], None if X_std is None else X_std[complete]
         X, X_test = np.where(np.isnan(X), mean, X), np.where(np.isnan(X_test), mean, X_test)
     changed = {"n_members": options.members, "n_heads": options.heads, "n_threads": options.threads}
     model = GPzRegressor(**{**RUN_DEFAULTS, **changed}, random_state=seed)
-    model.fit(X, z, X_std=transformer.input_errors(train))
-    return model.predict_distribution(X_test, X_std=transformer.input_errors(test))
+    return model.fit(X, z, X_std=X_std).predict_distribution(X_test, X_std=X_test_std)
 
 
 def split(name: str, seed: int, folder: Path, max_train: int) -> tuple[Photometry, np.ndarray, Photometry, np.ndarray]:
