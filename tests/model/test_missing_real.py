@@ -116,7 +116,8 @@ def test_degraded_photometry_widens_predictions_by_as_much_as_it_should(data_dir
     p, q = model.predict_distribution(B, X_std=B_std), ignorant.predict_distribution(B)
     after = within(p, z)
     print(before, after, within(q, z), *(np.polyfit(one.mean, z, 1)[0] for one in (p, q)))
-    assert after[0] == pytest.approx(before[0], abs=0.03)
-    assert after[1] == pytest.approx(before[1], abs=0.03)
+    for coverage in (before, after):  # of 68 % by 0.04: two and a half times the sampling error of 1,250 rows
+        assert coverage[0] == pytest.approx(0.68, abs=0.04)
+        assert coverage[1] == pytest.approx(0.95, abs=0.03)
     assert np.polyfit(p.mean, z, 1)[0] == pytest.approx(1.0, abs=0.1)
     assert within(q, z)[0] < after[0] - 0.1
