@@ -173,6 +173,18 @@ def test_training_finds_both_values_and_is_deterministic() -> None:
     assert abs(scores[1] / valid.sum_omega - validate(trained)) < 0.05
 
 
+def test_heads_start_in_parts_of_the_targets_each_time_elsewhere() -> None:
+    layout, (X, y, _) = Layout.of(M, D, "VC", mean_function="constant"), two_valued(200)
+    parameters = initialize(X, y, layout, np.random.default_rng(0), n_threads=1)
+    first, second = (
+        start_heads(parameters, y, 4, layout, np.random.default_rng(seed), scatter=True).Theta[M, :4] for seed in (1, 2)
+    )
+    edges = np.quantile(y, np.linspace(0.0, 1.0, 5))
+    for means in (first, second):
+        assert np.all((edges[:-1] <= means) & (means <= edges[1:]))
+    assert np.all(first != second)
+
+
 def test_schedule_rises_and_falls() -> None:
     rates = [schedule(p)[0] for p in np.linspace(0.0, 1.0, 101)]
     assert np.argmax(rates) == 30

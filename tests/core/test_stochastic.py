@@ -107,3 +107,33 @@ def test_heads_that_are_handed_out_do_not_change(kernels):
     assert report.best_epoch == 3
     for at, values in seen:
         np.testing.assert_array_equal(at.pack(), values)
+
+
+@pytest.mark.parametrize(("tolerance", "expected"), [(0.0, 3), (0.15, 5), (0.5, 6)])
+def test_last_epoch_that_is_nearly_the_best_is_kept(kernels, tolerance, expected):
+    layout, heads, rows, _, _ = make_case("VC")
+    scores = iter([0.0, 0.9, 1.0, np.nan, 0.9, 0.6])
+    seen = []
+
+    def score(at):
+        seen.append(at.pack())
+        return next(scores)
+
+    options = StochasticOptions(n_epochs=6, tolerance=tolerance)
+    report = train_heads(rows, heads, layout, score, options, np.random.default_rng(0))
+    assert report.best_epoch == expected
+    assert report.best_score == [0.0, 0.9, 1.0, np.nan, 0.9, 0.6][expected - 1]
+    np.testing.assert_array_equal(report.heads.pack(), seen[expected - 1])
+
+
+def test_heads_are_the_mean_over_the_last_steps(kernels):
+    layout, heads, rows, kinds, v = make_case("VC")
+    total = 200
+    adam = Adam(heads, layout, kinds, OPTIONS, N, total)
+    course = [heads.pack()]
+    for _ in range(total // 2):
+        adam.step(blocks_of(rows, v))
+        course.append(adam._theta.copy())
+    weights = (1.0 - 1.0 / (stochastic.MEMORY * total)) ** np.arange(len(course))[::-1]
+    np.testing.assert_allclose(adam.heads.pack(), np.average(course, axis=0, weights=weights), atol=1e-3)
+    assert np.abs(adam.heads.pack() - course[-1]).max() > 1e-2

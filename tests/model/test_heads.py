@@ -136,6 +136,18 @@ def test_continued_run_gives_the_same_heads(tmp_path: Path) -> None:
     np.testing.assert_array_equal(resumed.predict(X), through)
 
 
+def test_members_of_a_committee_train_longer_than_a_model_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpzed.model.training.HEADS_TOLERANCE", np.inf)
+    options = {**OPTIONS, "n_basis": 40, "n_epochs": 60, "max_iter": 5, "n_heads": 3}
+    kept = []
+    for n_members in (1, 2):
+        model = GPzRegressor(**options, n_members=n_members).fit(*two_valued(300, 10))
+        kept.append([member.mixture.best_epoch for member in model.members_ if member.mixture is not None])
+    assert len(kept[0]) == 1
+    assert kept[0][0] < 60
+    assert kept[1] == [60, 60]
+
+
 @pytest.mark.parametrize(("name", "value"), [("n_heads", 0), ("n_epochs", -1)])
 def test_counts_are_checked(name: str, value: int) -> None:
     with pytest.raises(ValueError, match=f"`{name}` is {value}"):

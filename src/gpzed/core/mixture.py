@@ -179,11 +179,16 @@ def log_posterior(
     return float(total) + value - 0.5 * float(np.sum(penalty * heads.Theta)), gradient
 
 
-def start_heads(parameters: Parameters, y: FloatArray, K: int, layout: Layout, rng: np.random.Generator) -> Heads:
-    """Heads that divide the range of the target among them, on given basis functions."""
+def start_heads(
+    parameters: Parameters, y: FloatArray, K: int, layout: Layout, rng: np.random.Generator, *, scatter: bool = False
+) -> Heads:
+    """Heads that divide the range of the target among them, on given basis functions.
+
+    Each is in the middle of its part, or with `scatter` anywhere in it.
+    """
     Theta = np.zeros((layout.n_weights, 3 * K))
     Theta[: layout.m] = 0.01 * rng.standard_normal((layout.m, 3 * K))
-    Theta[layout.m, :K] = np.quantile(y, (np.arange(K) + 0.5) / K)
+    Theta[layout.m, :K] = np.quantile(y, (np.arange(K) + (rng.random(K) if scatter else 0.5)) / K)
     Theta[layout.m, K : 2 * K] = 2.0 * np.log(K)
     return Heads(parameters.P.copy(), parameters.Gamma.copy(), Theta)
 

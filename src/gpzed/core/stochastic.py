@@ -1,7 +1,8 @@
 """Training by small random batches: Adam (Kingma & Ba 2015) with a one-cycle schedule (Smith & Topin 2018).
 
 The likelihood of a mixture has many poor optima. L-BFGS on all rows stops in one of them; noisy steps that become
-smaller and smaller do not (measured: docs/explanation/mixtures.md).
+smaller and smaller do not (measured: docs/explanation/mixtures.md). What is scored and used is the mean of the
+parameters over the last steps (Polyak & Juditsky 1992), which the noise of the steps hardly moves.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ MAX_NORM = 5.0
 MOMENTUM = 0.95, 0.85
 """Of the mean gradient, at the ends and at the peak of the schedule."""
 DECAY, EPSILON = 0.999, 1e-8
+MEMORY = 0.05
+"""Part of the schedule over which parameters are averaged."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class StochasticOptions:
         Passes over the training rows.
     kappa, ridge : float
         See `gpzed.core.mixture.log_posterior`.
+    tolerance : float
+        The last epoch is kept whose validation score is lower than the best by no more than this.
     max_time : float or None
         Seconds after which training ends with the best heads so far.
     """
@@ -53,17 +58,22 @@ class StochasticOptions:
     n_epochs: int = 80
     kappa: float = 0.0
     ridge: float = 0.1
+    tolerance: float = 0.0
     max_time: float | None = None
 
 
 @dataclass(frozen=True)
 class StochasticReport:
-    """The best heads by validation score, and the course of training, one entry per epoch."""
+    """The heads kept by validation score, and the course of training, one entry per epoch."""
 
     heads: Heads
     best_score: float
     best_epoch: int
     history: tuple[Iteration, ...]
+
+
+Epoch = tuple[Heads, float, int]
+"""Heads after an epoch, their validation score, and its number."""
 
 
 def schedule(progress: float) -> tuple[float, float]:
@@ -115,6 +125,7 @@ class Adam:
         self._n, self._total = n, total
         self.count, self._bias = 0, 1.0
         self._theta = start.pack()
+        self._mean = self._theta.copy()
         self._first, self._second = np.zeros_like(self._theta), np.zeros_like(self._theta)
         self._scratch = Scratch()
         self._compiled: CompiledStep | None = None
@@ -126,8 +137,8 @@ class Adam:
 
     @property
     def heads(self) -> Heads:
-        """Where the parameters are now."""
-        return self._start.unpack(self._theta.copy())
+        """The mean of the parameters over the last steps."""
+        return self._start.unpack(self._mean.copy())
 
     def step(self, blocks: Sequence[Block]) -> tuple[float, float]:
         """Take a step by the gradient of a batch; give its log posterior, and the norm of the gradient per row."""
@@ -138,7 +149,10 @@ class Adam:
         priors = {"kappa": self._options.kappa * share, "ridge": self._options.ridge * share}
         rates = {"rate": rate / (1.0 - self._bias), "momentum": momentum, "root_scale": 1.0 / (1.0 - DECAY**self.count)}
         taken = None if self._compiled is None else self._compiled(blocks, **priors, **rates)
-        return self._numpy_step(blocks, **priors, **rates) if taken is None else taken
+        if taken is None:
+            taken = self._numpy_step(blocks, **priors, **rates)
+        self._mean += min(1.0, 1.0 / (MEMORY * self._total)) * (self._theta - self._mean)
+        return taken
 
     def _numpy_step(
         self, blocks: Sequence[Block], *, kappa: float, ridge: float, rate: float, momentum: float, root_scale: float
@@ -181,7 +195,7 @@ def train_heads(
     start : Heads
     layout : Layout
     score : callable or None
-        Validation score of some heads; the best are kept. Without it the last are.
+        Validation score of some heads, which decides those that are kept. Without it the last are.
     options : StochasticOptions
     rng : numpy.random.Generator
         Decides the batches.
@@ -198,7 +212,7 @@ def train_heads(
     n_batches = max(n // size, 1)
     adam = Adam(start, layout, kinds, options, n, n_batches * options.n_epochs)
     history: list[Iteration] = []
-    best, best_score, best_epoch = start, -np.inf, 0
+    kept = [(start, -np.inf, 0)]
     started = time.perf_counter()
     v: FloatArray | None = None
     with single_threaded_blas():
@@ -211,11 +225,17 @@ def train_heads(
                 objective -= value / n
             heads = adam.heads
             reached = np.nan if score is None else score(heads)
-            if score is None or reached > best_score:
-                best, best_score, best_epoch = heads, reached, epoch
+            latest = (heads, reached, epoch)
+            kept = [latest] if score is None else _within(options.tolerance, kept, latest)
             history.append(Iteration(epoch, adam.count, time.perf_counter() - started, objective, norm, reached))
             if on_epoch is not None and on_epoch(history[-1]):
                 break
             if options.max_time is not None and time.perf_counter() - started > options.max_time:
                 break
-    return StochasticReport(best, best_score, best_epoch, tuple(history))
+    return StochasticReport(*kept[-1], tuple(history))
+
+
+def _within(tolerance: float, kept: list[Epoch], latest: Epoch) -> list[Epoch]:
+    """Epochs whose score is lower than the best so far by no more than the tolerance; never none."""
+    best = np.fmax(max(score for _, score, _ in kept), latest[1])
+    return [epoch for epoch in (*kept, latest) if epoch[1] >= best - tolerance]

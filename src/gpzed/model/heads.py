@@ -34,7 +34,9 @@ MAX_ROWS = 200_000
 """Rows in memory that heads are trained on at most; the posterior of their weights is from all rows."""
 SHAPE_PRIOR = 3.0
 """Strength of the prior on shapes, in units of the one for the model with one head: batches find more to over-fit."""
-RIDGE = 1.0
+RIDGE = 0.3
+TOLERANCE = 0.01
+"""What a member of a committee may lose on the rows held out by longer training: in the mixture over-fits cancel."""
 NOISE_SHIFTS = np.linspace(-1.0, 0.0, 11)
 """Corrections to ``ln beta`` of all heads among which the rows held out choose."""
 
@@ -144,6 +146,7 @@ def fit_heads(
     rng: np.random.Generator,
     *,
     calibrate_noise: bool,
+    scatter: bool = False,
     on_epoch: Callable[[Iteration], bool | None] | None = None,
 ) -> MixtureHeads:
     """Train heads on the basis functions of a trained model.
@@ -164,6 +167,8 @@ def fit_heads(
     rng : numpy.random.Generator
     calibrate_noise : bool
         Whether rows held out may ask for more noise.
+    scatter : bool
+        Whether heads start at random places, such that members of a committee differ.
     on_epoch : callable or None
     """
     layout = head_layout(layout)
@@ -178,7 +183,7 @@ def fit_heads(
 
     report = train_heads(
         rows,
-        start_heads(start, rows.y, n_heads, layout, rng),
+        start_heads(start, rows.y, n_heads, layout, rng, scatter=scatter),
         layout,
         None if valid is None else validate,
         options,

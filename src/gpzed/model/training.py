@@ -27,6 +27,7 @@ from gpzed.model.data import Standardisation, TrainingData, fit_standardisation
 from gpzed.model.heads import MAX_ROWS as HEADS_ROWS
 from gpzed.model.heads import RIDGE as HEADS_RIDGE
 from gpzed.model.heads import SHAPE_PRIOR as HEADS_SHAPE_PRIOR
+from gpzed.model.heads import TOLERANCE as HEADS_TOLERANCE
 from gpzed.model.heads import MixtureHeads, fit_heads, head_layout
 from gpzed.model.kinds import MAX_SHARERS, Expanded, Key, KindTable, gather, in_order, keys_of
 from gpzed.model.noisy import expand_noisy
@@ -462,6 +463,7 @@ def _add_heads(
         options.n_epochs,
         kappa=HEADS_SHAPE_PRIOR * options.shape_prior,
         ridge=HEADS_RIDGE,
+        tolerance=0.0 if options.is_alone else HEADS_TOLERANCE,
         max_time=None if left is None else max(left - (time.perf_counter() - started), 0.0),
     )
     mixture = fit_heads(
@@ -475,6 +477,7 @@ def _add_heads(
         schedule,
         rng,
         calibrate_noise=options.calibrate_noise and options.is_alone,
+        scatter=not options.is_alone,
         on_epoch=on_epoch,
     )
     assert member.report is not None
