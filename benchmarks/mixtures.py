@@ -1,4 +1,4 @@
-"""Real catalogues from file to score: the paper's model, one head, five heads, and the committee that is the default.
+"""Real catalogues from file to score: the paper's model, one head, several heads, and the committee by default.
 
     python benchmarks/mixtures.py --points docs/results/points.jsonl > docs/results/mixtures.jsonl
 
@@ -37,7 +37,8 @@ CATALOGUES = {
 CONFIGURATIONS: dict[str, dict[str, dict[str, object]]] = {
     "paper": {"features": {"magnitudes": "pogson", "errors": "inputs"}, "model": {"n_heads": 1, "n_members": 1}},
     "one head": {"model": {"n_heads": 1, "n_members": 1}},
-    "five heads": {"model": {"n_members": 1}},
+    "five heads": {"model": {"n_members": 1, "n_heads": 5}},
+    "eight heads": {"model": {"n_members": 1}},
     "default": {},
 }
 KEYS = ("rmse", "fr_0.15", "fr_0.05", "sigma_nmad", "bias", "mll", "crps", "cde_loss", "pit_ks", "coverage_68")

@@ -3,7 +3,7 @@
     python benchmarks/pipeline.py --rows 2000000 [--model paper]
 
 Makes a catalogue of that many rows (five bands with errors, an id; the time for it is bounded with --max-seconds, so
-that fewer rows are made on a slow disk), trains a model with 100 basis functions (the default, five members with five
+that fewer rows are made on a slow disk), trains a model with 100 basis functions (the default, five members with eight
 heads each; or the paper's, one Gaussian from magnitudes and errors, 10 inputs), predicts the rows in memory and through
 files, and prints one line of JSON at the end. Peak memory is that of the predicting process alone.
 """

@@ -123,7 +123,7 @@ class PredictConfig:
 
 #: Where runs from files differ from the estimator: what did best on all catalogues (docs/explanation/mixtures.md).
 RUN_DEFAULTS: dict[str, Any] = {
-    "n_heads": 5,
+    "n_heads": 8,
     "n_members": 5,
     "mean_function": "linear",
     "validation_fraction": 0.1,
