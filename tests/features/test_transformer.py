@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpzed.catalog import Catalog, Photometry, PhotometrySchema, extract_photometry, guess_schema
+from gpzed.catalog import Catalog, Photometry, PhotometrySchema, Status, extract_photometry, guess_schema
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.features import FeatureConfig, FeatureTransformer, Flag, count_flags, fit_transformer, flag_legend
 from pipeline.galaxy_files import galaxies, with_sentinels
@@ -208,8 +208,25 @@ def test_a_non_detection_has_the_flux_that_such_rows_are_expected_to_have() -> N
     nothing = -2.5 * np.log10(softening) + 25.0
     assert abs(stand_in[0] - expected) < 0.6 * abs(nothing - expected)
     assert stand_in[0] < nothing
-    few = fit_transformer(photometry(Catalog(columns).take(np.flatnonzero(~unseen))), FeatureConfig())
-    assert few.faint[u] == pytest.approx(-2.5 * np.log10(few.softening[u]))
+
+
+@pytest.mark.parametrize(("n_unseen", "non_detections", "is_missing"), [
+    (19, "auto", True), (20, "auto", False), (19, "flux", False), (20, "marginalise", True)
+])  # fmt: skip
+def test_few_non_detections_are_not_learned_from(
+    table: Catalog, n_unseen: int, non_detections: str, is_missing: bool
+) -> None:
+    columns = {name: np.array(table[name]) for name in table.names}
+    columns["mag_u"][:n_unseen] = columns["mag_err_u"][:n_unseen] = 99.0
+    rows = photometry(Catalog(columns))
+    unseen = rows.status[:, list(rows.bands).index("u")] == Status.NOT_DETECTED
+    assert unseen.sum() == n_unseen
+    fitted = fit_transformer(rows, FeatureConfig(magnitudes="asinh", non_detections=non_detections))
+    X, flags, _ = fitted.transform(rows)
+    assert np.all(flags[unseen] & np.uint32(Flag.NOT_DETECTED))
+    assert np.all(np.isnan(X[unseen, list(rows.bands).index("u")]) == is_missing)
+    again = FeatureTransformer.from_dict(fitted.to_dict())
+    np.testing.assert_array_equal(again.transform(rows)[0], X)
 
 
 def test_a_transformer_of_an_earlier_version_can_be_read(table: Catalog) -> None:

@@ -50,7 +50,8 @@ class FeatureConfig:
         What becomes of bands in which nothing was detected: a small flux, what such rows are expected to have on the
         median given their other bands, with the error of a typical faint object (asinh magnitudes only); the limiting
         magnitude if the catalogue has it, else the faint end of the training rows; or the same as bands that were not
-        observed. "auto" is "flux" for asinh magnitudes, "limit" for Pogson magnitudes.
+        observed. "auto" is "flux" for asinh magnitudes, but for bands that fewer than 20 training rows lack, of which
+        nothing can be learned: "marginalise"; and "limit" for Pogson magnitudes.
     min_error : float
         Smaller errors are raised to this, in magnitudes.
     clip : float

@@ -84,6 +84,8 @@ class FeatureTransformer:
         Median E(B-V), for rows without one.
     center : tuple of float of length d
         Mean of the inputs, for colours of missing bands.
+    marginalised : tuple of bool of length b
+        Bands of which too few training rows lacked a detection to learn from: one is as if not observed.
     """
 
     config: FeatureConfig
@@ -99,6 +101,7 @@ class FeatureTransformer:
     faint_error: Floats
     ebv: float
     center: Floats
+    marginalised: tuple[bool, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -282,10 +285,11 @@ def fit_transformer(
     if config.non_detection == "flux":
         faint[: len(photometry.bands)] = _faint_fluxes(columns, bands.status, softening)
     faint_error = _faint_errors(bands, config)
+    marginalised = _too_few(bands.status) if config.non_detections == "auto" and is_asinh else ()
     draft = FeatureTransformer(
         config, photometry.bands, has_errors and config.has_error_inputs, config.has_input_noise, _floats(softening),
         _floats(lower), _floats(upper), _floats(faint), ((0.0,),), _floats(faint), _floats(faint_error), fill_ebv,
-        (),
+        (), marginalised,
     )  # fmt: skip
     _substitute_limits(columns, bands.status, photometry.limit, draft, extinction)
     mean, covariance = fit_gaussian(columns, np.nanmedian(columns, axis=0))
@@ -380,6 +384,11 @@ def _ranges(columns: FloatArray, clip: float) -> tuple[FloatArray, FloatArray]:
     return middle - clip * below, middle + clip * above
 
 
+def _too_few(status: npt.NDArray[np.int8]) -> tuple[bool, ...]:
+    """Return the bands of which fewer than `MIN_UNSEEN` training rows lack a detection."""
+    return tuple(bool(n < MIN_UNSEEN) for n in (status == Status.NOT_DETECTED).sum(axis=0))
+
+
 def _faint_fluxes(columns: FloatArray, status: npt.NDArray[np.int8], softening: FloatArray) -> FloatArray:
     """Return the asinh magnitude that stands in for a band without a detection.
 
@@ -448,6 +457,8 @@ def _substitute_limits(
     if fitted.config.non_detection == "marginalise" or not unseen.any():
         return
     b = len(fitted.bands)
+    if fitted.marginalised:
+        unseen = unseen & ~np.array(fitted.marginalised)
     for j in np.flatnonzero(unseen.any(axis=0)):
         rows = unseen[:, j]
         columns[rows, j] = fitted.faint[j]
