@@ -59,6 +59,17 @@ class Mixture:
     alpha: FloatArray | None
     lower: float | None
 
+    def by_size(self) -> Iterator[tuple[AnyArray, Mixture]]:
+        """Yield the objects (a mask) with as many components of any weight as each other, and these components."""
+        has_weight = self.weights[:, :, 0] > 0.0
+        sizes = has_weight.sum(axis=0)
+        for size in np.unique(sizes):
+            rows = sizes == size
+            order = np.argsort(~has_weight[:, rows], axis=0, kind="stable")[:size, :, None]
+            parts = [np.take_along_axis(a[:, rows], order, axis=0) for a in (self.weights, self.means, self.stds)]
+            alpha = None if self.alpha is None else np.take_along_axis(self.alpha[:, rows], order, axis=0)
+            yield rows, Mixture(parts[0], parts[1], parts[2], alpha, self.lower)
+
     def take(self, rows: AnyArray) -> Mixture:
         """Return the mixtures of some of the objects."""
         alpha = None if self.alpha is None else self.alpha[:, rows]

@@ -26,8 +26,21 @@ COST = len(PANEL_QUANTILES)
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
+# Components farther below the cut than this, in standard deviations, have tails that are worked on as logarithms.
+DEEP = 5.0
+# Components whose cut is farther out than this, in standard deviations, are as if they had none.
+FAR = 8.5
+
+
 def crps(mix: Mixture, z: FloatArray) -> FloatArray:
     """Return the continuous ranked probability score of each object at z, both of shape (r,)."""
+    out = np.empty_like(z)
+    for rows, part in mix.by_size():
+        out[rows] = _crps(part, z[rows])
+    return out
+
+
+def _crps(mix: Mixture, z: FloatArray) -> FloatArray:
     if mix.alpha is None or mix.lower is None:
         return _crps_closed(mix, z)
     loss = (mix.weights * ndtr(mix.alpha)).sum(axis=0)[:, 0]
@@ -81,35 +94,49 @@ def _crps_truncated(mix: Mixture, z: FloatArray) -> FloatArray:
     """
     lower = mix.lower if mix.lower is not None else -np.inf
     w, mu, s = (a[:, :, 0] for a in (mix.weights, mix.means, mix.stds))  # (K, r)
+    order = np.argsort((lower - mu) / s, axis=0, kind="stable")  # those that the cut concerns least come first
+    w, mu, s = (np.take_along_axis(a, order, axis=0) for a in (w, mu, s))
     cut = (lower - mu) / s
     tail = ndtr(-cut)
     c = np.where(w > 0, w, 0.0) / np.maximum(tail, np.finfo(np.float64).tiny)
     inside = np.maximum(z, lower)
     survival = (c * s * (_upper_integral(cut) - _upper_integral((inside - mu) / s))).sum(axis=0)
     score: FloatArray = np.maximum(lower - z, 0.0) + (inside - lower) - 2 * survival
+    with np.errstate(under="ignore"):
+        edge = s * np.exp(-0.5 * cut**2 - LOG_SQRT_2PI)
     for i in range(len(w)):
-        score += c[i] ** 2 * _tail_product(mu, s, cut, tail, i, i)
-        for j in range(i):
-            score += 2 * c[i] * c[j] * _tail_product(mu, s, cut, tail, i, j)
+        pairs = c[: i + 1] * _tail_products(mu, s, cut, tail, edge, i)
+        score += c[i] * (2 * pairs.sum(axis=0) - pairs[i])
     return score
 
 
-def _tail_product(mu: FloatArray, s: FloatArray, cut: FloatArray, tail: FloatArray, i: int, j: int) -> FloatArray:
-    """Return the integral of ``Q_i Q_j`` above the cut, E[(min(X_i, X_j) - l)^+], by parts; shape (r,)."""
-    scale = np.hypot(s[i], s[j])
-    gap = (mu[j] - mu[i]) / scale
-    i_first = _both_positive(-cut[i], gap, -s[i] / scale)  # l < X_i < X_j
-    j_first = tail[i] * tail[j] - i_first
-    pair = np.exp(-0.5 * gap**2 - LOG_SQRT_2PI) * scale
-    weight = (mu[i] * s[j] ** 2 + mu[j] * s[i] ** 2) / scale**2  # centre of the product N_i N_j
-    overlap = ndtr((weight - mu[i] - cut[i] * s[i]) * scale / (s[i] * s[j]))
-    edge = s[i] * np.exp(-0.5 * cut[i] ** 2) * tail[j] + s[j] * np.exp(-0.5 * cut[j] ** 2) * tail[i]
-    means = -cut[i] * s[i] * i_first - cut[j] * s[j] * j_first
-    return np.asarray(means + edge * np.exp(-LOG_SQRT_2PI) - pair * overlap)
+def _tail_products(
+    mu: FloatArray, s: FloatArray, cut: FloatArray, tail: FloatArray, edge: FloatArray, i: int
+) -> FloatArray:
+    """Return integrals of ``Q_j Q_i`` above the cut for j = 0 ... i, E[(min(X_j, X_i) - l)^+], by parts; (i + 1, r)."""
+    mu_j, s_j, cut_j, tail_j, edge_j = (a[: i + 1] for a in (mu, s, cut, tail, edge))
+    scale = np.hypot(s_j, s[i])
+    gap = (mu[i] - mu_j) / scale
+    j_first = _both_below(-cut_j, gap, -s_j / scale)  # l < X_j < X_i
+    i_first = tail_j * tail[i] - j_first
+    with np.errstate(under="ignore"):
+        pair = np.exp(-0.5 * gap**2 - LOG_SQRT_2PI) * scale
+    centre = (mu_j * s[i] ** 2 + mu[i] * s_j**2) / scale**2  # of the product N_j N_i
+    overlap = ndtr((centre - mu_j - cut_j * s_j) * scale / (s_j * s[i]))
+    means = -cut_j * s_j * j_first - cut[i] * s[i] * i_first
+    return np.asarray(means + edge_j * tail[i] + edge[i] * tail_j - pair * overlap)
 
 
-def _both_positive(h: FloatArray, k: FloatArray, rho: FloatArray) -> FloatArray:
-    """Return P(U < h, V < k) for standard normals with correlation rho (Owen 1956)."""
+def _both_below(h: FloatArray, k: FloatArray, rho: FloatArray) -> FloatArray:
+    """Return P(U < h, V < k) for standard normals with correlation rho; where h is large, that of V alone."""
+    out: FloatArray = ndtr(k)
+    near = h < FAR
+    out[near] = _owen(h[near], k[near], rho[near])
+    return out
+
+
+def _owen(h: FloatArray, k: FloatArray, rho: FloatArray) -> FloatArray:
+    """Return P(U < h, V < k) by Owen's T function (1956)."""
     tiny = np.finfo(np.float64).tiny
     h, k = np.where(h == 0, tiny, h), np.where(k == 0, tiny, k)
     root = np.sqrt((1 - rho) * (1 + rho))
@@ -146,6 +173,35 @@ def squared_density_integral(mix: Mixture) -> FloatArray:
     .. math:: \int_l^\infty p^2 = \sum_{ij} \frac{w_i w_j}{Q(a_i) Q(a_j)}
               N(\mu_i; \mu_j, s_i^2 + s_j^2)\, Q\!\left(\frac{l - m_{ij}}{s_{ij}}\right).
     """
+    out = np.empty(mix.weights.shape[1])
+    for rows, part in mix.by_size():
+        values, deep = np.empty(part.weights.shape[1]), np.zeros(part.weights.shape[1], dtype=bool)
+        if part.alpha is not None:
+            deep |= (part.alpha[:, :, 0] > DEEP).any(axis=0)
+        for chosen, formula in ((~deep, _squared_density), (deep, _squared_density_by_logs)):
+            if chosen.any():
+                values[chosen] = formula(part.take(chosen))
+        out[rows] = values
+    return out
+
+
+def _squared_density(mix: Mixture) -> FloatArray:
+    """Return the integral where no component lies far below the cut."""
+    w, mu, s = (a[:, :, 0] for a in (mix.weights, mix.means, mix.stds))  # (K, r)
+    c = w if mix.alpha is None else w / ndtr(-mix.alpha[:, :, 0])
+    total = np.zeros(w.shape[1])
+    for i in range(len(w)):
+        scale = np.hypot(s[: i + 1], s[i])
+        with np.errstate(under="ignore"):
+            pairs = c[: i + 1] * np.exp(-0.5 * ((mu[: i + 1] - mu[i]) / scale) ** 2 - LOG_SQRT_2PI) / scale
+        if mix.lower is not None:
+            centre = (mu[: i + 1] * s[i] ** 2 + mu[i] * s[: i + 1] ** 2) / scale**2
+            pairs *= ndtr((centre - mix.lower) * scale / (s[: i + 1] * s[i]))
+        total += c[i] * (2 * pairs.sum(axis=0) - pairs[i])
+    return total
+
+
+def _squared_density_by_logs(mix: Mixture) -> FloatArray:
     w, mu, s = (a[:, :, 0] for a in (mix.weights, mix.means, mix.stds))  # (K, r)
     with np.errstate(divide="ignore"):
         log_w = np.log(w)
