@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gpzed import GPzRegressor, load_model
+from gpzed.core.engine import Team
 from gpzed.model.regressor import HEADS_STAGE, StepInfo
 
 OPTIONS = {"n_basis": 8, "n_epochs": 25, "max_iter": 30, "random_state": 0}
@@ -97,6 +99,20 @@ def test_gaps_are_the_expectation_over_what_is_missing_for_every_head(fitted: GP
     np.testing.assert_allclose(p.means[0], sampled.means.mean(axis=0), atol=0.01)
     np.testing.assert_allclose(p.input_variances[0], sampled.means.var(axis=0), rtol=0.05, atol=1e-4)
     np.testing.assert_allclose(p.model_variances[0], sampled.model_variances.mean(axis=0), rtol=0.1, atol=1e-6)
+
+
+def test_offsets_change_the_noise_of_rows_with_gaps_alone(fitted: GPzRegressor) -> None:
+    """An offset o of ln beta makes the noise variance e^-o of what it was, for the head and gap it belongs to."""
+    (member,) = fitted.members_
+    assert member.mixture is not None
+    plain, shifted = (
+        replace(member, mixture=replace(member.mixture, offsets=offsets))
+        for offsets in (np.zeros((2, 2)), np.array([[0.5, -1.0], [7.0, 7.0]]))
+    )
+    X = np.array([[0.3, 0.4], [np.nan, 0.4]])
+    before, after = (one.distribution(X, Team(1)).noise_variances for one in (plain, shifted))
+    np.testing.assert_array_equal(after[0], before[0])
+    np.testing.assert_allclose(after[1, :2] / before[1, :2], np.exp([-0.5, 1.0]))
 
 
 def test_training_on_rows_with_gaps(fitted: GPzRegressor) -> None:

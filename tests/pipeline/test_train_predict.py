@@ -138,6 +138,13 @@ def test_metadata_documents_flags_and_provenance(folder: Path) -> None:
     assert metadata["gpzed_config"]["model"]["n_basis"] == 5
 
 
+def test_chunks_shrink_with_the_mixtures_that_they_give(folder: Path) -> None:
+    info = catalog_info(folder / "survey.parquet")
+    few, many = (predict_module._chunk_rows(info, ["id"], n_components) for n_components in (1, 100))
+    assert few == predict_module.MAX_CHUNK_ROWS
+    assert many * 100 * 40 <= predict_module.CHUNK_BYTES < 2 * many * 100 * 40
+
+
 @pytest.mark.parametrize("chunk_rows", [1, 37, 1000])
 def test_chunking_does_not_change_predictions(chunk_rows: int, folder: Path) -> None:
     predict(folder / "model.gpzed", folder / "survey.parquet", folder / "whole.parquet")

@@ -6,10 +6,10 @@ import os
 
 from gpzed.errors import ModelFormatError
 from gpzed.model.exact import ExactGPRegressor
+from gpzed.model.member import TrainingReport
 from gpzed.model.persistence import read_model
 from gpzed.model.regressor import GPzRegressor, StepInfo
 from gpzed.model.spgp import SPGPRegressor
-from gpzed.model.training import TrainingReport
 
 __all__ = ["ExactGPRegressor", "GPzRegressor", "SPGPRegressor", "StepInfo", "TrainingReport", "load_model"]
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from gpzed.model.training import Member
+from gpzed.model.member import Member
 
 
 class HaltedError(Exception):

@@ -16,9 +16,9 @@ from gpzed.model import lazy
 from gpzed.model.coverage import Coverage
 from gpzed.model.inputs import check_input_errors, is_lazy, validate_table
 from gpzed.model.kinds import in_order
+from gpzed.model.member import Member, TrainingReport
 from gpzed.model.persistence import write_model
 from gpzed.model.recalibration import Recalibration
-from gpzed.model.training import Member, TrainingReport
 from gpzed.prediction import Prediction
 
 TRANSIENT = ("callback", "checkpoint", "engine")

@@ -21,9 +21,9 @@ from gpzed.model.coverage import Coverage
 from gpzed.model.data import Standardisation
 from gpzed.model.heads import MixtureHeads
 from gpzed.model.kinds import InputModel
+from gpzed.model.member import Member, TrainingReport
 from gpzed.model.noise import NoiseClasses
 from gpzed.model.recalibration import Recalibration
-from gpzed.model.training import Member, TrainingReport
 from gpzed.model.whitening import Whitening
 
 KIND, VERSION = "model", 3

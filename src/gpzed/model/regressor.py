@@ -35,11 +35,12 @@ from gpzed.model.inputs import (
     validate_table,
 )
 from gpzed.model.kinds import MIXTURE_ROWS, RawRows
+from gpzed.model.member import Member
 from gpzed.model.noise import warn_of_large_errors
 from gpzed.model.options import check_options, choose_n_basis
 from gpzed.model.partitioned import PartitionedData, Partitions, SpreadData
 from gpzed.model.recalibration import MIN_ROWS, Recalibration, RecalibrationMethod, fit_recalibration
-from gpzed.model.training import Member, Session, TrainingOptions, train_member
+from gpzed.model.training import Session, TrainingOptions, train_member
 from gpzed.model.whitening import WhiteningMethod
 
 Validation = tuple[Any, ...]

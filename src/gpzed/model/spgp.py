@@ -35,9 +35,9 @@ from gpzed.model.data import ArrayData, Standardisation, TrainingData, fit_stand
 from gpzed.model.fitted import PredictsDistribution
 from gpzed.model.inputs import validate_table
 from gpzed.model.kinds import RawRows
+from gpzed.model.member import TrainingReport
 from gpzed.model.options import check_options, choose_n_basis
 from gpzed.model.regressor import StepInfo
-from gpzed.model.training import TrainingReport
 from gpzed.model.whitening import WhiteningMethod
 from gpzed.prediction import Prediction
 
