@@ -7,7 +7,7 @@
 
 PYTHON ?= python3
 VENV := .venv
-SOURCES := $(wildcard src/gpzed/core/_*.c src/gpzed/core/_*.h)
+SOURCES := $(wildcard src/gpzed/compiled/_*.c src/gpzed/compiled/_*.h)
 BIN := $(VENV)/bin
 
 .PHONY: demo test lint unit slow test-scale bench rivals test-rail league clean
@@ -44,7 +44,7 @@ slow: $(VENV)/.stamp
 	touch $@
 
 test-scale: .venv-scale/.stamp
-	OMP_NUM_THREADS=1 .venv-scale/bin/python -m pytest --run-slow tests/scale $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 .venv-scale/bin/python -m pytest --run-slow tests/distributed $(PYTEST_ARGS)
 
 bench: $(VENV)/.stamp
 	$(BIN)/python benchmarks/run.py

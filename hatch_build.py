@@ -20,14 +20,14 @@ LIBRARIES = ["-lm"]
 
 
 class KernelBuildHook(BuildHookInterface):
-    """Compile ``core/_kernels.c`` beside its source."""
+    """Compile ``compiled/_kernels.c`` beside its source."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and make the wheel a platform wheel if that worked."""
         compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
         if compiler is None or os.name != "posix":
             return
-        source = Path(self.root, "src", "gpzed", "core", "_kernels.c")
+        source = Path(self.root, "src", "gpzed", "compiled", "_kernels.c")
         target = source.with_name("_kernels.so")
         try:
             subprocess.run(
@@ -36,7 +36,7 @@ class KernelBuildHook(BuildHookInterface):
         except (OSError, subprocess.CalledProcessError) as error:
             self.app.display_warning(f"gpzed's C kernels were not compiled, NumPy is used instead: {error}")
             return
-        build_data["artifacts"].append("src/gpzed/core/_kernels.so")
+        build_data["artifacts"].append("src/gpzed/compiled/_kernels.so")
         build_data["pure_python"] = False
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["tag"] = f"py3-none-{platform}"

@@ -18,10 +18,10 @@ import scipy
 import threadpoolctl
 
 from gpzed import __version__
-from gpzed.core.covariance import get_structure
-from gpzed.core.engine import available_threads
-from gpzed.core.fastmath import HAS_KERNELS
-from gpzed.core.parameters import Layout, Parameters
+from gpzed.compiled.fastmath import HAS_KERNELS
+from gpzed.engine.threads import available_threads
+from gpzed.gp.covariance import get_structure
+from gpzed.gp.parameters import Layout, Parameters
 
 DGEMM_SIZE = 1500
 

@@ -24,14 +24,14 @@ import numpy as np
 
 from common import arguments, emit, environment, make_parameters, make_rows
 from gpzed.catalog import Catalog, write_catalog
-from gpzed.cluster import DaskEngine, connect, make_shard
-from gpzed.cluster.connection import workers
-from gpzed.cluster.engine import Call, Shard, add_all
 from gpzed.config import RunConfig
-from gpzed.core.engine import ThreadEngine
-from gpzed.core.evidence import backward, evaluate, fit_posterior, forward
-from gpzed.core.parameters import Layout
-from gpzed.pipeline import predict_partitions, train
+from gpzed.distributed import DaskEngine, connect, make_shard
+from gpzed.distributed.connection import workers
+from gpzed.distributed.engine import Call, Shard, add_all
+from gpzed.engine.threads import ThreadEngine
+from gpzed.gp.evidence import backward, evaluate, fit_posterior, forward
+from gpzed.gp.parameters import Layout
+from gpzed.workflows import predict_partitions, train
 
 CHUNK = 100_000
 

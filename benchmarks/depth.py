@@ -23,11 +23,11 @@ from pathlib import Path
 import numpy as np
 
 from common import emit
-from gpzed.adapters.cli import main as gpzed
 from gpzed.catalog import Catalog, read_catalog, write_catalog
+from gpzed.cli import main as gpzed
 from gpzed.errors import ConvergenceWarning
 from gpzed.evaluation import evaluate
-from gpzed.pipeline import read_predictions
+from gpzed.workflows import read_predictions
 
 CATALOGUES = {
     "boss": (["sdss_boss_dr10/boss_dr10_0", "sdss_boss_dr10/boss_dr10_3"], "sdss_boss_dr10/boss_dr10_1", "r"),

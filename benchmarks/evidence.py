@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from common import arguments, emit, environment, make_parameters, make_rows, peak_megabytes, side_by_side
-from gpzed.core.engine import StreamEngine, ThreadEngine
-from gpzed.core.evidence import evaluate
-from gpzed.core.parameters import Layout
+from gpzed.engine.threads import StreamEngine, ThreadEngine
+from gpzed.gp.evidence import evaluate
+from gpzed.gp.parameters import Layout
 
 
 class Chunks:

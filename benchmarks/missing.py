@@ -51,8 +51,8 @@ from gpzed.config import RUN_DEFAULTS, PredictConfig
 from gpzed.errors import ConvergenceWarning
 from gpzed.evaluation import evaluate
 from gpzed.features import FeatureConfig, fit_transformer, photometry_rows
-from gpzed.pipeline.modelfile import quoted
 from gpzed.prediction import Prediction
+from gpzed.workflows.modelfile import quoted
 
 DES = ["des_dr2_gama_vipers/gama_train", "des_dr2_gama_vipers/vipers_train"]
 CATALOGUES: dict[str, tuple[list[str], str | None]] = {

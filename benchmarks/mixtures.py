@@ -22,9 +22,9 @@ from common import emit
 from gpzed.catalog import Catalog, read_catalog, write_catalog
 from gpzed.config import RunConfig
 from gpzed.evaluation import metrics
-from gpzed.pipeline import evaluate, predict, train
-from gpzed.pipeline.predictions import read_prediction_file
 from gpzed.prediction import Prediction
+from gpzed.workflows import evaluate, predict, train
+from gpzed.workflows.predictions import read_prediction_file
 
 ROOT = Path(__file__).resolve().parents[1]
 CATALOGUES = {

@@ -12,15 +12,15 @@ import time
 import numpy as np
 
 from common import arguments, emit, environment, make_parameters, make_rows
-from gpzed.core.density import Density
-from gpzed.core.engine import Scratch, Team, ThreadEngine, block_rows, by_kind
-from gpzed.core.evidence import evaluate, fit_posterior, make_state
-from gpzed.core.noisy import NoisyRows
-from gpzed.core.parameters import Layout
-from gpzed.core.predictive import predict, slices, variance_forms
-from gpzed.core.refresh import refresh
-from gpzed.core.uncertain import Forms, Spread
-from gpzed.model.kinds import InputModel, KindTable, keys_of
+from gpzed.engine.threads import Scratch, Team, ThreadEngine, block_rows, by_kind
+from gpzed.gp.evidence import evaluate, fit_posterior, make_state
+from gpzed.gp.parameters import Layout
+from gpzed.gp.predictive import predict, slices, variance_forms
+from gpzed.incomplete.blur import Forms, Spread
+from gpzed.incomplete.density import Density
+from gpzed.incomplete.kinds import InputModel, KindTable, keys_of
+from gpzed.incomplete.noisy import NoisyRows
+from gpzed.incomplete.refresh import refresh
 from gpzed.model.whitening import Whitening
 
 HEADS = 5

@@ -24,7 +24,7 @@ import numpy as np
 from common import peak_megabytes
 from gpzed.catalog import Catalog, catalog_info, open_writer, write_catalog
 from gpzed.config import RunConfig
-from gpzed.pipeline import load_pipeline, predict, train
+from gpzed.workflows import load_pipeline, predict, train
 
 BANDS = "ugriz"
 BATCH = 1 << 18

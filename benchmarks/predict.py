@@ -8,10 +8,10 @@ printed is JSON.
 from __future__ import annotations
 
 from common import arguments, emit, environment, make_parameters, make_rows, peak_megabytes, side_by_side
-from gpzed.core.engine import Team, ThreadEngine
-from gpzed.core.evidence import fit_posterior
-from gpzed.core.parameters import Layout
-from gpzed.core.predictive import predict
+from gpzed.engine.threads import Team, ThreadEngine
+from gpzed.gp.evidence import fit_posterior
+from gpzed.gp.parameters import Layout
+from gpzed.gp.predictive import predict
 
 
 def main() -> None:

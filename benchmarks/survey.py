@@ -25,8 +25,8 @@ from gpzed.config import RunConfig, SchemaConfig
 from gpzed.errors import ConvergenceWarning
 from gpzed.evaluation import evaluate
 from gpzed.model.survey import Survey
-from gpzed.pipeline import TrainedPipeline, predict_table, train_table
-from gpzed.pipeline.source import make_inputs, resolve_schema
+from gpzed.workflows import TrainedPipeline, predict_table, train_table
+from gpzed.workflows.source import make_inputs, resolve_schema
 
 ROOT = Path(__file__).resolve().parents[1]
 CATALOGUES = {

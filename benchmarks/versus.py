@@ -20,10 +20,10 @@ import numpy as np
 
 from common import emit, environment, make_parameters
 from gpzed import GPzRegressor
-from gpzed.core.engine import ThreadEngine
-from gpzed.core.evidence import evaluate
-from gpzed.core.parameters import Layout
+from gpzed.engine.threads import ThreadEngine
 from gpzed.evaluation import evaluate as score_predictions
+from gpzed.gp.evidence import evaluate
+from gpzed.gp.parameters import Layout
 
 ROOT = Path(__file__).resolve().parent.parent
 RIVAL = ROOT / ".venv-bench" / "bin" / "python"

@@ -9,7 +9,7 @@ import hypothesis
 import numpy as np
 import pytest
 
-from gpzed.core import fastmath
+from gpzed.compiled import fastmath
 
 ROOT = Path(__file__).resolve().parents[1]
 

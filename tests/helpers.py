@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import reference
-from gpzed.core.engine import ThreadEngine
-from gpzed.core.evidence import evaluate
-from gpzed.core.parameters import Layout, Parameters
-from gpzed.core.uncertain import Kind
+from gpzed.engine.threads import ThreadEngine
+from gpzed.gp.evidence import evaluate
+from gpzed.gp.parameters import Layout, Parameters
+from gpzed.incomplete.blur import Kind
 
 CODES = ("GL", "VL", "GD", "VD", "GC", "VC")
 

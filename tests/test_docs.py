@@ -74,7 +74,7 @@ def folder(survey_files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def run_command(line: str) -> None:
-    from gpzed.adapters.cli import main
+    from gpzed.cli import main
 
     line, _, target = line.partition(" > ")
     with contextlib.ExitStack() as stack:
@@ -113,7 +113,7 @@ def test_blocks_run(page: Path, folder: Path) -> None:
 def test_commands_parse(page: Path) -> None:
     click = pytest.importorskip("click")
     pytest.importorskip("rich")
-    from gpzed.adapters.cli.app import COMMANDS, cli
+    from gpzed.cli.app import COMMANDS, cli
 
     for language, text in blocks(page):
         for line in commands(text) if language in ("bash", "sh") else ():
@@ -127,7 +127,7 @@ def test_commands_parse(page: Path) -> None:
 
 def command_names() -> list[str]:
     try:
-        from gpzed.adapters.cli.app import COMMANDS
+        from gpzed.cli.app import COMMANDS
     except ImportError:
         return []
     return list(COMMANDS)
@@ -135,7 +135,7 @@ def command_names() -> list[str]:
 
 @pytest.mark.parametrize("name", command_names())
 def test_every_command_helps(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from gpzed.adapters.cli import main
+    from gpzed.cli import main
 
     assert main([name, "--help"]) == 0
     assert f"gpzed {name}" in capsys.readouterr().out
@@ -210,10 +210,10 @@ def test_metrics_are_documented() -> None:
 
 
 def test_numbers_on_the_pages_are_those_of_the_code() -> None:
-    from gpzed.core.initialize import MAX_ROWS
-    from gpzed.core.linalg import MAX_JITTER, WELL_CONDITIONED
-    from gpzed.core.optimize import Budget
-    from gpzed.core.prior import ETA_RATE
+    from gpzed.engine.lbfgs import Budget
+    from gpzed.gp.initialize import MAX_ROWS
+    from gpzed.gp.linalg import MAX_JITTER, WELL_CONDITIONED
+    from gpzed.gp.prior import ETA_RATE
     from gpzed.model.data import MAX_STREAM_VALIDATION, MIN_VALIDATION
     from gpzed.model.training import FIRST_STAGE_ROWS, NOISE_SHIFTS, STAGE_FACTOR
 

@@ -29,7 +29,7 @@ from rail.utils.path_utils import find_rail_file
 
 from gpzed.evaluation import bias, fraction_retained, outlier_fraction, rmse, sigma_nmad
 from gpzed.evaluation import evaluate as evaluate_prediction
-from gpzed.pipeline import read_predictions
+from gpzed.workflows import read_predictions
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent

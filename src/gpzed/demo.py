@@ -13,7 +13,6 @@ import numpy as np
 from gpzed.catalog import Catalog, write_catalog
 from gpzed.config import RunConfig
 from gpzed.evaluation import binned_metrics, pit_histogram, rejection_curve, reliability, uncertainty_boxes
-from gpzed.pipeline import Evaluation, Reporter, evaluate, load_pipeline, predict, read_predictions, train, write_report
 from gpzed.plots import (
     plot_binned,
     plot_history,
@@ -27,6 +26,16 @@ from gpzed.plots import (
     save_figure,
 )
 from gpzed.simulate import simulate_survey
+from gpzed.workflows import (
+    Evaluation,
+    Reporter,
+    evaluate,
+    load_pipeline,
+    predict,
+    read_predictions,
+    train,
+    write_report,
+)
 
 #: Galaxies in each of the three sets, and what the model may cost: about two minutes on two cores.
 DEFAULT_SIZE = 50_000

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from gpzed.adapters.cli import main
-from gpzed.pipeline import train
 from pipeline.galaxy_files import galaxies, quick_config, with_sentinels, write
+
+from gpzed.cli import main
+from gpzed.workflows import train
 
 Call = Callable[..., tuple[int, str, str]]
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pipeline.galaxy_files import galaxies, write
 
-import gpzed.adapters.cli as cli_package
+import gpzed.cli as cli_package
 from gpzed import GPzRegressor
 from gpzed.catalog import read_catalog
 from gpzed.config import RunConfig
 from gpzed.errors import ConfigError, GPzWarning
-from gpzed.pipeline.predict import BASE_COLUMNS
-from pipeline.galaxy_files import galaxies, write
+from gpzed.workflows.predict import BASE_COLUMNS
 
 Call = Callable[..., tuple[int, str, str]]
 QUICK = ("--n-basis", "5", "--max-iter", "15", "--members", "1", "--heads", "1")
@@ -287,6 +287,6 @@ def test_warnings_of_others_are_shown_in_one_line(call: Call, folder: Path, monk
         warnings.warn("overflow\n  encountered", RuntimeWarning, stacklevel=1)
         raise ConfigError("enough")
 
-    monkeypatch.setattr("gpzed.adapters.cli.predict.load_pipeline", load)
+    monkeypatch.setattr("gpzed.cli.predict.load_pipeline", load)
     _, _, err = call("predict", folder / "model.gpzed", folder / "survey.parquet", "-o", folder / "x.csv")
     assert "warning: RuntimeWarning: overflow encountered\n" in err

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pipeline.galaxy_files import galaxies, write
 
 from gpzed.catalog import Catalog, read_catalog
 from gpzed.features import Flag
 from gpzed.prediction import Prediction
-from pipeline.galaxy_files import galaxies, write
 
 Call = Callable[..., tuple[int, str, str]]
 QUICK = ("--n-basis", "5", "--max-iter", "15", "--members", "1", "--heads", "1", "--quiet")
@@ -34,7 +34,7 @@ def changed(n: int = 100, seed: int = 8, **columns: object) -> Catalog:
 @pytest.fixture(scope="module", params=["none", "noise"])
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model trained on complete rows, errors as noise or not at all."""
-    from gpzed.adapters.cli import main
+    from gpzed.cli import main
 
     folder = tmp_path_factory.mktemp("gaps")
     write(galaxies(400), folder / "train.parquet")

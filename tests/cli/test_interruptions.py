@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from gpzed.catalog import read_catalog
 from pipeline.galaxy_files import galaxies, write
 
-CLI = (sys.executable, "-m", "gpzed.adapters.cli")
+from gpzed.catalog import read_catalog
+
+CLI = (sys.executable, "-m", "gpzed.cli")
 PATIENCE_SECONDS = 60.0
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpzed import GPzRegressor
-from gpzed.core.engine import Team
+from gpzed.engine.threads import Team
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
 

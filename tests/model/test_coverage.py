@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpzed import GPzRegressor, load_model
-from gpzed.core.engine import Team
+from gpzed.engine.threads import Team
 from gpzed.model.coverage import HALF_WAY, THRESHOLD, fit_coverage, fit_mixture, return_to_prior
 from gpzed.model.recalibration import Recalibration
 from gpzed.prediction import Prediction

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from gpzed.core.engine import single_threaded_blas
+from gpzed.engine.threads import single_threaded_blas
 from gpzed.errors import ConvergenceWarning, DataWarning
 from gpzed.model.exact import ExactGPRegressor
 

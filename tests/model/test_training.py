@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpzed import GPzRegressor
-from gpzed.core.engine import Team
+from gpzed.engine.threads import Team
 from gpzed.errors import ConvergenceWarning
 from gpzed.model import StepInfo, training
 from helpers import CODES
@@ -140,7 +140,7 @@ def test_order_of_rows_does_not_matter(wave, weighted):
 
 @pytest.mark.parametrize("n_threads", [2, 3, None])
 def test_number_of_threads_does_not_matter(funnel, n_threads, monkeypatch):
-    monkeypatch.setattr("gpzed.core.engine.CACHE_ELEMENTS", 1)  # many blocks
+    monkeypatch.setattr("gpzed.engine.threads.CACHE_ELEMENTS", 1)  # many blocks
     X, y, _ = funnel
     one, two = quick().fit(X, y), quick(n_threads=n_threads).fit(X, y)
     np.testing.assert_allclose(both(one, X), both(two, X), rtol=1e-10, atol=0)
@@ -373,7 +373,7 @@ def test_the_callback_can_stop_the_first_stage(funnel, small_stages):
 
 
 def test_auto_grows_with_the_rows_and_shrinks_with_the_freedom():
-    from gpzed.core.covariance import get_structure
+    from gpzed.gp.covariance import get_structure
     from gpzed.model.options import choose_n_basis
 
     numbers = [choose_n_basis(n, 5, get_structure("VC")) for n in (10, 300, 3000, 10**6)]

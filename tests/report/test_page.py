@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from gpzed.adapters.cli import main
-from gpzed.evaluation.display import HEADINGS, shown
-from gpzed.pipeline import EvaluationOptions, evaluate, predict, train, write_report
 from pipeline.galaxy_files import galaxies, quick_config, write
+
+from gpzed.cli import main
+from gpzed.evaluation.display import HEADINGS, shown
+from gpzed.workflows import EvaluationOptions, evaluate, predict, train, write_report
 from report_pages import browser, prediction_table
 
 WAIT = 120_000

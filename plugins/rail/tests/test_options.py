@@ -13,7 +13,7 @@ from rail.core.common_params import SHARED_PARAMS
 from gpzed.catalog import PhotometrySchema
 from gpzed.config import RunConfig, option_docs, option_hints
 from gpzed.errors import ConfigError, SchemaError
-from gpzed.pipeline import predict_table
+from gpzed.workflows import predict_table
 from rail.estimation.algos._gpzed_options import LEFT_OUT, OF_GPZ_V1, PREFIXES, informer_options
 from rail.estimation.algos.gpzed import GPZedEstimator, GPZedInformer, as_catalog
 from rail_data import GROUP, QUICK, inform

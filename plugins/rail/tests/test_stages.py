@@ -20,7 +20,7 @@ from rail.core.data import TableHandle
 
 from gpzed.catalog import read_catalog
 from gpzed.errors import CatalogError, ConfigError, ModelFormatError, SchemaError
-from gpzed.pipeline import load_pipeline, predict, predict_columns, predict_table
+from gpzed.workflows import load_pipeline, predict, predict_columns, predict_table
 from rail.estimation.algos.gpzed import GPZedEstimator, GPZedInformer, GPZedModelHandle, as_catalog
 from rail_data import GROUP, QUICK, TRAINING, VALIDATION, copies, inform, read
 

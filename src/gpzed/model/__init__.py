@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from gpzed.errors import ModelFormatError
+from gpzed.model.estimator import GPzRegressor, StepInfo
 from gpzed.model.exact import ExactGPRegressor
 from gpzed.model.member import TrainingReport
-from gpzed.model.persistence import read_model
-from gpzed.model.regressor import GPzRegressor, StepInfo
+from gpzed.model.modelfile import read_model
 from gpzed.model.spgp import SPGPRegressor
 
 __all__ = ["ExactGPRegressor", "GPzRegressor", "SPGPRegressor", "StepInfo", "TrainingReport", "load_model"]

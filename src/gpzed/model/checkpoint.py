@@ -1,7 +1,7 @@
 """Checkpoints of training: everything needed to go on as if nothing had happened, in one file.
 
 A checkpoint holds the evaluations of the current stage (values and gradients) and the history of steps. Going on
-means to replay them (see `gpzed.core.optimize`), so the continued run takes the very same steps as one that was
+means to replay them (see `gpzed.engine.lbfgs`), so the continued run takes the very same steps as one that was
 never interrupted, provided that seed, data, options and number of threads are the same.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpzed._types import AnyArray
-from gpzed.core.optimize import Iteration, OptimizeReport, Progress
+from gpzed.engine.lbfgs import Iteration, OptimizeReport, Progress
 from gpzed.errors import CheckpointError
 from gpzed.model.container import pack, read_bytes, unpack, write_atomically
 from gpzed.model.training import Session

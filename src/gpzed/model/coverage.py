@@ -17,8 +17,8 @@ from scipy.special import logsumexp
 from sklearn.cluster import kmeans_plusplus
 
 from gpzed._types import AnyArray, BoolArray, FloatArray
-from gpzed.core.basis import coefficients, quadratic_map
-from gpzed.core.engine import Scratch, Team, block_rows
+from gpzed.engine.threads import Scratch, Team, block_rows
+from gpzed.gp.basis import coefficients, quadratic_map
 from gpzed.model.data import TrainingData
 from gpzed.model.whitening import Moments, Whitening, fit_whitening
 from gpzed.prediction import Prediction

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from gpzed._types import AnyArray
-from gpzed.core.engine import Engine, Rows, StreamEngine, ThreadEngine
-from gpzed.model.kinds import (
+from gpzed.engine.threads import Engine, Rows, StreamEngine, ThreadEngine
+from gpzed.incomplete.kinds import (
     MIXTURE_ROWS,
     Expanded,
     InputModel,
@@ -23,7 +23,7 @@ from gpzed.model.kinds import (
     Summary,
     fit_inputs,
 )
-from gpzed.model.noise import NoiseClasses, fit_noise_classes
+from gpzed.incomplete.noise_classes import NoiseClasses, fit_noise_classes
 from gpzed.model.whitening import Moments, Whitening, WhiteningMethod, fit_whitening
 
 MISSING = 1e6 * np.pi

@@ -14,12 +14,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.utils.validation import check_is_fitted
 
 from gpzed._types import FloatArray
-from gpzed.core.spgp import START_NOISE, draw
 from gpzed.errors import ConvergenceWarning, DataWarning
+from gpzed.gp.spgp import START_NOISE, draw
+from gpzed.incomplete.kinds import RawRows
 from gpzed.model.data import ArrayData, fit_standardisation
 from gpzed.model.fitted import PredictsDistribution
 from gpzed.model.inputs import validate_table
-from gpzed.model.kinds import RawRows
 from gpzed.model.options import check_options
 from gpzed.model.spgp import LengthScale, check_sample_rows
 from gpzed.model.whitening import WhiteningMethod

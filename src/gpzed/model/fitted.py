@@ -10,14 +10,14 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gpzed._types import FloatArray
-from gpzed.core.engine import Team
-from gpzed.core.predictive import sample_functions
-from gpzed.model import lazy
+from gpzed.distributed import lazy
+from gpzed.engine.threads import Team
+from gpzed.gp.predictive import sample_functions
+from gpzed.incomplete.kinds import in_order
 from gpzed.model.coverage import Coverage
 from gpzed.model.inputs import check_input_errors, is_lazy, validate_table
-from gpzed.model.kinds import in_order
 from gpzed.model.member import Member, TrainingReport
-from gpzed.model.persistence import write_model
+from gpzed.model.modelfile import write_model
 from gpzed.model.recalibration import Recalibration
 from gpzed.prediction import Prediction
 

@@ -9,18 +9,18 @@ from functools import cached_property
 import numpy as np
 
 from gpzed._types import FloatArray
-from gpzed.core.engine import Team
-from gpzed.core.evidence import State, make_state
-from gpzed.core.noisy import NoisyRows
-from gpzed.core.optimize import Iteration
-from gpzed.core.parameters import Layout, Parameters
-from gpzed.core.posterior import Posterior
-from gpzed.core.predictive import Predictive, predict, predict_noisy, variance_forms
-from gpzed.core.uncertain import Forms, Kind, Spread
+from gpzed.engine.lbfgs import Iteration
+from gpzed.engine.threads import Team
+from gpzed.gp.evidence import State, make_state
+from gpzed.gp.parameters import Layout, Parameters
+from gpzed.gp.posterior import Posterior
+from gpzed.gp.predictive import Predictive, predict, predict_noisy, variance_forms
+from gpzed.incomplete.blur import Forms, Kind, Spread
+from gpzed.incomplete.kinds import MAX_SHARERS, Expanded, Key, KindTable, gather, in_order, keys_of
+from gpzed.incomplete.noisy import NoisyRows
+from gpzed.incomplete.noisy_rows import expand_noisy
+from gpzed.mixture.training import MixtureHeads, head_layout
 from gpzed.model.data import Standardisation
-from gpzed.model.heads import MixtureHeads, head_layout
-from gpzed.model.kinds import MAX_SHARERS, Expanded, Key, KindTable, gather, in_order, keys_of
-from gpzed.model.noisy import expand_noisy
 from gpzed.prediction import Prediction
 
 KEPT_KINDS = 256

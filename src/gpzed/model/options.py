@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any
 
-from gpzed.core.covariance import BASES, Structure
+from gpzed.gp.covariance import BASES, Structure
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "covariance": tuple(BASES),

@@ -12,13 +12,14 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from gpzed._types import FloatArray
-from gpzed.core.covariance import get_structure
-from gpzed.core.engine import Engine, Team
-from gpzed.core.initialize import MAX_ROWS, InitMethod
-from gpzed.core.optimize import Budget, OptimizeReport, Progress, minimize
-from gpzed.core.posterior import Posterior
-from gpzed.core.predictive import Predictive
-from gpzed.core.spgp import (
+from gpzed.engine.lbfgs import Budget, OptimizeReport, Progress, minimize
+from gpzed.engine.threads import Engine, Team
+from gpzed.errors import ConvergenceWarning
+from gpzed.gp.covariance import get_structure
+from gpzed.gp.initialize import MAX_ROWS, InitMethod
+from gpzed.gp.posterior import Posterior
+from gpzed.gp.predictive import Predictive
+from gpzed.gp.spgp import (
     SPGPEvaluation,
     SPGPLayout,
     SPGPParameters,
@@ -30,14 +31,13 @@ from gpzed.core.spgp import (
     score,
     start_parameters,
 )
-from gpzed.errors import ConvergenceWarning
+from gpzed.incomplete.kinds import RawRows
 from gpzed.model.data import ArrayData, Standardisation, TrainingData, fit_standardisation, split_rows
+from gpzed.model.estimator import StepInfo
 from gpzed.model.fitted import PredictsDistribution
 from gpzed.model.inputs import validate_table
-from gpzed.model.kinds import RawRows
 from gpzed.model.member import TrainingReport
 from gpzed.model.options import check_options, choose_n_basis
-from gpzed.model.regressor import StepInfo
 from gpzed.model.whitening import WhiteningMethod
 from gpzed.prediction import Prediction
 

@@ -27,9 +27,9 @@ from scipy.optimize import brentq
 from sklearn.cluster import KMeans
 
 from gpzed._types import FloatArray, IntArray
-from gpzed.core.engine import Team
+from gpzed.engine.threads import Team
 from gpzed.model.coverage import Coverage, fit_coverage
-from gpzed.model.regressor import GPzRegressor
+from gpzed.model.estimator import GPzRegressor
 from gpzed.prediction import Prediction
 
 ENOUGH = 1500.0

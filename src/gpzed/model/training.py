@@ -1,4 +1,4 @@
-"""Training of one model: start, stages, validation, final posterior; algebra is in `gpzed.core`."""
+"""Training of one model: start, stages, validation, final posterior; algebra is in `gpzed.gp`."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gpzed._types import FloatArray
-from gpzed.core.engine import Engine
-from gpzed.core.evidence import Evaluation, State, evaluate, fit_posterior
-from gpzed.core.initialize import MAX_ROWS, InitMethod, initialize
-from gpzed.core.optimize import Budget, Iteration, OptimizeReport, Progress, minimize
-from gpzed.core.parameters import Layout, MeanFunction
-from gpzed.core.posterior import Posterior
-from gpzed.core.predictive import score
-from gpzed.core.prior import log_prior
-from gpzed.core.refresh import refresh
-from gpzed.core.stochastic import StochasticOptions
-from gpzed.core.uncertain import Kind
+from gpzed.engine.lbfgs import Budget, Iteration, OptimizeReport, Progress, minimize
+from gpzed.engine.threads import Engine
 from gpzed.errors import NumericalError
+from gpzed.gp.evidence import Evaluation, State, evaluate, fit_posterior
+from gpzed.gp.initialize import MAX_ROWS, InitMethod, initialize
+from gpzed.gp.parameters import Layout, MeanFunction
+from gpzed.gp.posterior import Posterior
+from gpzed.gp.predictive import score
+from gpzed.gp.prior import log_prior
+from gpzed.incomplete.blur import Kind
+from gpzed.incomplete.refresh import refresh
+from gpzed.mixture.stochastic import StochasticOptions
+from gpzed.mixture.training import MAX_ROWS as HEADS_ROWS
+from gpzed.mixture.training import RIDGE as HEADS_RIDGE
+from gpzed.mixture.training import SHAPE_PRIOR as HEADS_SHAPE_PRIOR
+from gpzed.mixture.training import TOLERANCE as HEADS_TOLERANCE
+from gpzed.mixture.training import fit_heads
 from gpzed.model.data import Standardisation, TrainingData, fit_standardisation
-from gpzed.model.heads import MAX_ROWS as HEADS_ROWS
-from gpzed.model.heads import RIDGE as HEADS_RIDGE
-from gpzed.model.heads import SHAPE_PRIOR as HEADS_SHAPE_PRIOR
-from gpzed.model.heads import TOLERANCE as HEADS_TOLERANCE
-from gpzed.model.heads import fit_heads
 from gpzed.model.member import Member, TrainingReport, require_covariance
 from gpzed.model.whitening import WhiteningMethod
 

@@ -18,8 +18,8 @@ from gpzed.catalog import Catalog, Photometry, extract_photometry, read_catalog
 from gpzed.config import RunConfig
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.features import FeatureConfig, fit_transformer, photometry_rows
-from gpzed.pipeline.source import file_hash, needed_columns, open_info, resolve_schema, valid_redshifts
 from gpzed.simulate import simulate_survey
+from gpzed.workflows.source import file_hash, needed_columns, open_info, resolve_schema, valid_redshifts
 
 #: Inputs of the paper (section 6.2): magnitudes and the natural logarithms of their errors.
 PAPER_INPUTS = FeatureConfig(magnitudes="pogson", colours=False, errors="inputs", missing="fill")

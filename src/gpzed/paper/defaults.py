@@ -18,10 +18,10 @@ from gpzed.evaluation import evaluate
 from gpzed.paper.bench import Bench, Experiment, Table
 from gpzed.paper.data import Source
 from gpzed.paper.store import Part
-from gpzed.pipeline import predict_table, train_table
-from gpzed.pipeline.source import open_info, resolve_schema, valid_redshifts
 from gpzed.prediction import Prediction
 from gpzed.simulate import simulate_survey
+from gpzed.workflows import predict_table, train_table
+from gpzed.workflows.source import open_info, resolve_schema, valid_redshifts
 
 FORMATS = {
     "rmse": ("RMSE", ".4f"),

@@ -13,8 +13,8 @@ from gpzed.paper.bench import Bench, Experiment, Table
 from gpzed.paper.methods import Effort
 from gpzed.paper.registry import EXPERIMENTS
 from gpzed.paper.store import ResultError, obtain, provenance, read_json, write_json
-from gpzed.pipeline import Reporter
 from gpzed.plots import figure_style, save_figure
+from gpzed.workflows import Reporter
 
 QUICK_SIZE, QUICK_ITERATIONS, QUICK_BASIS, QUICK_COMPLEXITIES = 500, 15, 10, (5, 10)
 

@@ -16,7 +16,7 @@ def plot_survey(cells: Any, magnitude: str, colour: str, ax: Any = None, *, colu
     Parameters
     ----------
     cells : Catalog
-        Table of cells of `gpzed.pipeline.survey.survey`.
+        Table of cells of `gpzed.workflows.survey.survey`.
     magnitude, colour : str
         Names of the axes.
     ax : matplotlib axes, optional

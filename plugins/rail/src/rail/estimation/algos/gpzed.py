@@ -20,8 +20,8 @@ from rail.estimation.informer import CatInformer
 from gpzed.catalog import Catalog, PhotometrySchema, Provenance, Sentinels, catalog_info, iter_catalog
 from gpzed.config import PredictConfig, RunConfig
 from gpzed.errors import CatalogError, ConfigError
-from gpzed.pipeline import TrainedPipeline, load_pipeline, predict_columns, predict_table, train_table
 from gpzed.prediction import Prediction
+from gpzed.workflows import TrainedPipeline, load_pipeline, predict_columns, predict_table, train_table
 from rail.estimation.algos._gpzed_options import (
     check_names,
     informer_options,
@@ -44,7 +44,7 @@ class GPZedModelHandle(ModelHandle):
     """A model file of gpzed: a checked header and raw arrays, with schema, features and configuration; no pickle."""
 
     suffix = "gpzed"
-    interactive_type = "gpzed.pipeline.TrainedPipeline"
+    interactive_type = "gpzed.workflows.TrainedPipeline"
 
     @classmethod
     def _open(cls, path: str, **kwargs: Any) -> Any:

@@ -1,1 +1,0 @@
-"""Thin shells around the pipeline: the command line."""

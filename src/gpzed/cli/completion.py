@@ -1,0 +1,25 @@
+"""`gpzed completion`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+from click.shell_completion import get_completion_class
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.option("--debug", is_flag=True, help="Show where in the code an error came from.")
+def command(shell: str, debug: bool) -> int:
+    """Print the completion script for SHELL.
+
+    bash: eval "$(gpzed completion bash)" in ~/.bashrc; zsh: the same in ~/.zshrc;
+    fish: gpzed completion fish > ~/.config/fish/completions/gpzed.fish
+    """
+    from gpzed.cli.app import cli
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    sys.stdout.write(kind(cli, {}, "gpzed", "_GPZED_COMPLETE").source() + "\n")
+    return 0

@@ -1,0 +1,26 @@
+"""`gpzed config`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from gpzed.cli.console import Terminal
+from gpzed.config import config_template, load_config
+
+
+@click.command("config")
+@click.option("--template", is_flag=True, help="Print a commented file with all keys and their defaults.")
+@click.option("--check", "path", help="Check a configuration file, and print it complete.")
+@click.option("--quiet", "-q", is_flag=True, help="Print errors and results only.")
+@click.option("--debug", is_flag=True, help="Show where in the code an error came from.")
+def command(template: bool, path: str | None, quiet: bool, debug: bool) -> int:
+    """Print a configuration for `gpzed train --config`."""
+    if template == (path is not None):
+        raise click.UsageError("give either --template or --check FILE")
+    config = None if path is None else load_config(path)
+    sys.stdout.write(config_template(config))
+    if path is not None:
+        Terminal(quiet).say(f"{path} is valid")
+    return 0

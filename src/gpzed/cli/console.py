@@ -1,0 +1,134 @@
+"""What goes to the screen: messages and progress to standard error, results to standard output."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Task as RichTask
+from rich.table import Table
+from rich.text import Text
+
+from gpzed.workflows import Reporter, Task
+
+#: Seconds between lines of progress when the screen is no terminal.
+PLAIN_SECONDS = 15.0
+
+
+class _Rate(ProgressColumn):
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+
+    def render(self, task: RichTask) -> Text:
+        """Return units per second."""
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.0f} {self.unit}/s", style="cyan")
+
+
+class _BarTask(Task):
+    def __init__(self, progress: Progress, task_id: Any) -> None:
+        self._progress, self._id = progress, task_id
+
+    def advance(self, done: int, note: str = "") -> None:
+        self._progress.update(self._id, advance=done, note=note)
+
+
+class _PlainTask(Task):
+    def __init__(self, terminal: Terminal, title: str, total: int | None, unit: str) -> None:
+        self._terminal, self._title, self._total, self._unit = terminal, title, total, unit
+        self._done, self._start = 0, time.monotonic()
+        self._last = self._start
+
+    def advance(self, done: int, note: str = "") -> None:
+        self._done += done
+        now = time.monotonic()
+        if now - self._last < PLAIN_SECONDS:
+            return
+        self._last = now
+        rate = self._done / max(now - self._start, 1e-9)
+        text = f"{self._title}: {self._done:,} {self._unit}"
+        if self._total:
+            left = (self._total - self._done) / max(rate, 1e-9)
+            text = f"{self._title}: {self._done:,} of {self._total:,} {self._unit}, at most {left:,.0f} s left"
+        self._terminal.say(f"{text}, {rate:,.0f} {self._unit}/s{'; ' + note if note else ''}")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class Terminal(Reporter):
+    """The screen, as a reporter of the pipeline.
+
+    Parameters
+    ----------
+    quiet : bool
+        Only errors and results.
+    """
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self.log: list[str] = []
+        self._err = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._out = Console(highlight=False, soft_wrap=True)
+
+    def say(self, text: str) -> None:
+        """Tell something worth knowing."""
+        self.log.append(text)
+        if not self.quiet:
+            self._err.print(escape(text))
+
+    def warn(self, text: str) -> None:
+        """Tell something worth a second look."""
+        self.log.append(f"warning: {text}")
+        if not self.quiet:
+            self._err.print(f"[yellow]warning:[/yellow] {escape(text)}")
+
+    def error(self, text: str) -> None:
+        """Tell why the command failed; never silent."""
+        self._err.print(f"[bold red]error:[/bold red] {escape(text)}")
+
+    def result(self, text: str) -> None:
+        """Print a result."""
+        self._out.print(escape(text))
+
+    def table(self, table: Table) -> None:
+        """Print a table as a result."""
+        self._out.print(table)
+
+    def note(self, table: Table) -> None:
+        """Print a table beside the result, to standard error."""
+        if not self.quiet:
+            self._err.print(table)
+
+    def json(self, value: Any) -> None:
+        """Print a result for machines; numbers that are not finite, which JSON has not, become null."""
+        sys.stdout.write(json.dumps(_finite(value), indent=2, allow_nan=False, default=str) + "\n")
+
+    @contextmanager
+    def task(self, title: str, total: int | None, unit: str) -> Iterator[Task]:
+        """Show a bar with rate and time left on a terminal, now and then a line elsewhere."""
+        if self.quiet:
+            yield Task()
+        elif not self._err.is_terminal:
+            yield _PlainTask(self, title, total, unit)
+        else:
+            columns = [
+                TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(unit),
+                TimeRemainingColumn(), TextColumn("[dim]{task.fields[note]}"),
+            ]  # fmt: skip
+            with Progress(*columns, console=self._err, transient=True) as progress:
+                yield _BarTask(progress, progress.add_task(title, total=total, note=""))

@@ -1,0 +1,87 @@
+"""`gpzed evaluate`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from rich.table import Table
+
+from gpzed.cli.console import Terminal
+from gpzed.cli.options import common
+from gpzed.cli.show import bins_table, metrics_table, rejection_table, show_redshifts
+from gpzed.evaluation.display import HEADINGS
+from gpzed.workflows import Evaluation, EvaluationOptions, evaluate, improvements
+
+#: Percentages kept in the table of --rejection.
+PERCENT = (25, 50, 75, 100)
+
+
+@click.command("evaluate")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option("--redshift", help="Column of the true redshift; guessed by its name otherwise.")
+@click.option("--min-redshift", type=float, help="Only rows above this redshift.")
+@click.option("--max-redshift", type=float, help="Only rows up to this redshift.")
+@click.option("--truth", metavar="CATALOGUE", help="True redshifts, row by row, for files of qp that have none.")
+@click.option("--keep", type=float, help="Score only this fraction, the objects with the smallest predicted variance.")
+@click.option("--weight", help="Column of weights.")
+@click.option("--bootstrap", "n_bootstrap", type=click.IntRange(min=2), help="Error bars from so many resamples.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the resamples.")
+@click.option("--bins", help="Column to give metrics in bins of: z_spec, z_phot, mag_i.")
+@click.option("--bin-width", type=float, help="Width of the bins. Default: 0.1 in redshift, a tenth of the range else.")
+@click.option("--rejection", is_flag=True, help="Metrics against the fraction kept; gains of the first FILE.")
+@click.option("--input-format", "format", help="Format of the files, if the suffix does not tell.")
+@common
+def command(files: tuple[str, ...], as_json: bool, quiet: bool, debug: bool, **given: Any) -> int:
+    """Score predictions: FILEs that hold z_phot, z_std and true redshifts (z_spec), side by side.
+
+    Files of qp (HDF5), which the codes of RAIL write, are scored by their densities.
+
+    RMSE, MLL, FR and bias are those of the paper (section 6.3): FR0.15 is the percentage of objects with
+    |z_spec - z_phot| / (1 + z_spec) < 0.15. With --json and one file: one object; with several: a list.
+    """
+    if given["bin_width"] is not None and given["bins"] is None:
+        raise click.UsageError("--bin-width is the width of the bins of a column; name it with --bins")
+    terminal = Terminal(quiet)
+    options = EvaluationOptions(**{**given, "n_bootstrap": given["n_bootstrap"] or 0})
+    results = evaluate(files, options)
+    for result in results:
+        terminal.say(
+            f"{result.path}: {result.n_used:,} of {result.n_rows:,} rows, true redshift in '{result.redshift}'"
+        )
+        show_redshifts(terminal, result.redshift_range, result.no_redshift)
+    if as_json:
+        stored = [result.to_dict() for result in results]
+        terminal.json(stored[0] if len(stored) == 1 else stored)
+    else:
+        _show(terminal, results, options)
+    return 0
+
+
+def _show(terminal: Terminal, results: list[Evaluation], options: EvaluationOptions) -> None:
+    scores = {result.path: {**result.metrics, "n": result.n_used} for result in results}
+    terminal.table(metrics_table(scores, "", {result.path: result.errors for result in results}))
+    for result in results:
+        name = result.path if len(results) > 1 else ""
+        if result.curves:
+            terminal.result("")
+            terminal.table(rejection_table(result.curves, name or "kept", PERCENT))
+        if result.bins is not None:
+            for table in bins_table(result.bins, f"{name} {options.bins}".strip()):
+                terminal.result("")
+                terminal.table(table)
+    if options.rejection and len(results) > 1:
+        terminal.result("")
+        terminal.table(_gains(results))
+
+
+def _gains(results: list[Evaluation]) -> Table:
+    """Return by how much the first file is better than the others, averaged over the fractions kept."""
+    gains = improvements(results)
+    headings = {key: heading for key, heading, _ in HEADINGS}
+    table = Table(f"gain of {results[0].path} over, %", *gains, box=None, pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name in next(iter(gains.values())):
+        table.add_row(headings[name], *(f"{gain[name]:+.2f}" for gain in gains.values()))
+    return table

@@ -1,0 +1,115 @@
+"""`gpzed info`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gpzed.cli.console import Terminal
+from gpzed.cli.options import common
+from gpzed.features import flag_legend
+from gpzed.model import GPzRegressor
+from gpzed.workflows import TrainedPipeline, load_estimator, model_hash
+
+CITATION = "Almosallam, Jarvis & Roberts (2016), MNRAS 462, 726"
+
+
+@click.command("info")
+@click.argument("model", metavar="MODEL")
+@common
+def command(model: str, **given: Any) -> int:
+    """Show what MODEL, a file written by `gpzed train` or by `GPzRegressor.save`, holds."""
+    terminal = Terminal(given["quiet"])
+    stored = load_estimator(model)
+    facts: dict[str, Any] = {"file": model, "sha256": model_hash(model)}
+    if isinstance(stored, TrainedPipeline):
+        facts |= _estimator(stored.model) | _pipeline(stored)
+        lines = _estimator_lines(facts) | _pipeline_lines(facts)
+    else:
+        facts |= _estimator(stored)
+        lines = _estimator_lines(facts) | {
+            "saved by": "GPzRegressor.save: no schema and features; use it from Python with gpzed.load_model"
+        }
+    if given["as_json"]:
+        terminal.json(facts)
+        return 0
+    for name, text in {**lines, "please cite": CITATION}.items():
+        terminal.result(f"{name:>14}: {text}")
+    if "flags" in facts:
+        terminal.result("         flags:")
+        for name, text in facts["flags"].items():
+            terminal.result(f"                {name}: {text}")
+    return 0
+
+
+def _estimator_lines(facts: dict[str, Any]) -> dict[str, str]:
+    names = facts["features"] or []
+    return {
+        "model": f"{facts['file']} (sha256 {facts['sha256'][:16]}...)",
+        "inputs": ", ".join(names) if names else f"{facts['n_features']}, without names",
+        "structure": f"{facts['covariance']}, {facts['n_members']} x {facts['n_basis']} basis functions",
+        "training": ", ".join(f"{m['status']} after {m['iterations']} steps" for m in facts["members"]),
+        "recalibrated": _recalibration_line(facts["recalibration"]),
+    }
+
+
+def _recalibration_line(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return "no"
+    if not found["changed"]:
+        return f"no need, say {found['rows']:,} rows held out"
+    before, after = found["before"], found["after"]
+    return (
+        f"{found['method']}, by {found['rows']:,} rows held out: "
+        f"PIT KS {before['pit_ks']:.4f} -> {after['pit_ks']:.4f}, MLL {before['mll']:.4f} -> {after['mll']:.4f}"
+    )
+
+
+def _pipeline_lines(facts: dict[str, Any]) -> dict[str, str]:
+    rows = facts["provenance"]["rows"]
+    return {
+        "gpzed version": facts["provenance"]["gpzed_version"],
+        "trained on": f"{facts['provenance']['catalogue']}, {rows['train']:,} of {rows['read']:,} rows",
+        "date": facts["provenance"]["date"],
+        "bands": ", ".join(facts["bands"]),
+        "redshifts": f"mean {facts['redshift_mean']:.4f}, standard deviation {facts['redshift_std']:.4f}",
+    }
+
+
+def _estimator(model: GPzRegressor) -> dict[str, Any]:
+    names = getattr(model, "feature_names_in_", None)
+    found = model.recalibration_
+    return {
+        "recalibration": None
+        if found is None
+        else {
+            "method": model.recalibrate,
+            "changed": found.changes,
+            "rows": found.n_rows,
+            "before": found.before,
+            "after": found.after,
+        },
+        "features": None if names is None else [str(name) for name in names],
+        "n_features": model.n_features_in_,
+        "covariance": model.covariance,
+        "n_basis": model.n_basis_,
+        "n_members": len(model.members_),
+        "members": [
+            {"status": report.status, "iterations": len(report.history), "seconds": report.seconds}
+            for report in model.reports_
+        ],
+    }
+
+
+def _pipeline(trained: TrainedPipeline) -> dict[str, Any]:
+    return {
+        "bands": list(trained.schema.bands),
+        "schema": trained.schema.to_dict(),
+        "features": list(trained.transformer.names),
+        "redshift_mean": trained.redshift_mean,
+        "redshift_std": trained.redshift_variance**0.5,
+        "config": trained.config.to_dict(),
+        "provenance": trained.provenance,
+        "flags": flag_legend(),
+    }

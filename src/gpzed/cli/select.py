@@ -1,0 +1,83 @@
+"""`gpzed select`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from gpzed.cli.console import Terminal
+from gpzed.cli.options import common, names_of
+from gpzed.cli.show import metrics_table
+from gpzed.workflows import SelectionReport, select
+
+
+@click.command("select")
+@click.argument("predictions", metavar="FILE")
+@click.option("--keep", type=float, help="Keep this fraction of the objects.")
+@click.option("--max-std", type=float, help="Keep objects with a predicted standard deviation up to this.")
+@click.option("--max-rmse", type=float, help="Keep as many as have an RMSE up to this, measured by true redshifts.")
+@click.option("--min-completeness", type=float, help="Fail rather than keep less than this fraction.")
+@click.option("--expected", is_flag=True, help="Take --max-rmse for what the predicted variances promise.")
+@click.option("--output", "-o", help="File to write: .csv, .parquet, .fits or .hdf5. Default: ids to the screen.")
+@click.option("--columns", help="Other columns of FILE to write: ra,dec.")
+@click.option("--id", help="Column of the identifiers; guessed by its name otherwise.")
+@click.option("--truth", metavar="CATALOGUE", help="True redshifts, row by row, for files of qp that have none.")
+@click.option("--redshift", help="Column of the true redshift; guessed by its name otherwise.")
+@click.option("--input-format", help="Format of FILE, if the suffix does not tell.")
+@click.option("--format", "format_", help="Format of the output, if its suffix does not tell.")
+@common
+def command(predictions: str, output: str | None, **given: Any) -> int:
+    """Choose the objects of FILE with the smallest predicted variance, as many as all criteria allow.
+
+    Writes their ids, z_phot and z_std to a file, or the ids alone to standard output, one per line. Says what was
+    traded: how many objects for which RMSE, FR and bias, where FILE has true redshifts.
+    """
+    if given["columns"] is not None and output is None:
+        raise click.UsageError("--columns are written to a file; name it with -o")
+    if given["expected"] and given["max_rmse"] is None:
+        raise click.UsageError("--expected says how --max-rmse is meant; give that, too")
+    terminal = Terminal(given["quiet"])
+    report = select(
+        predictions,
+        output,
+        keep=given["keep"],
+        max_std=given["max_std"],
+        max_rmse=given["max_rmse"],
+        min_completeness=given["min_completeness"],
+        expected=given["expected"],
+        redshift=given["redshift"],
+        id=given["id"],
+        columns=names_of(given["columns"]) or (),
+        truth=given["truth"],
+        format=given["input_format"],
+        output_format=given["format_"],
+    )
+    if given["as_json"]:
+        terminal.json(report.to_dict() | ({} if output is not None else {"ids": report.ids.tolist()}))
+        return 0
+    _tell(terminal, report)
+    if output is None:
+        sys.stdout.write("".join(f"{identifier}\n" for identifier in report.ids.tolist()))
+    elif not given["quiet"]:
+        terminal.result(f"wrote {report.output}: {report.n_kept:,} objects")
+    return 0
+
+
+def _tell(terminal: Terminal, report: SelectionReport) -> None:
+    """Say what was traded for what."""
+    what = f"column '{report.id}'" if report.id else "no identifier is known, so rows are numbered from 0"
+    terminal.say(f"{report.path}: {report.n_objects:,} of {report.n_rows:,} rows have a prediction; {what}")
+    terminal.say(
+        f"kept {report.n_kept:,} of {report.n_objects:,} objects ({100 * report.completeness:.2f} %), with a predicted "
+        f"standard deviation up to {report.max_std:.4g}; the limit is set by --{report.binding.replace('_', '-')}"
+    )
+    before, after = report.expected_rmse
+    terminal.say(f"RMSE expected from the predicted variances: {before:.4f} before, {after:.4f} after")
+    if not report.before:
+        terminal.say("no true redshifts in the file: what was gained is not measured")
+        return
+    if report.n_truth < report.n_objects:
+        terminal.say(f"measured on the {report.n_truth:,} objects with a true redshift:")
+    terminal.note(metrics_table({"all": report.before, "kept": report.after}, ""))

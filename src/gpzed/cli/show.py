@@ -1,0 +1,118 @@
+"""Tables and summaries that several commands print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.table import Table
+
+from gpzed.catalog import PhotometrySchema, SentinelReport
+from gpzed.cli.console import Terminal
+from gpzed.config import RunConfig
+from gpzed.evaluation import BinnedMetrics, RejectionCurve
+from gpzed.evaluation.display import HEADINGS
+from gpzed.features import Flag
+from gpzed.workflows import TrainingPlan
+
+
+def metrics_table(
+    scores: Mapping[str, Mapping[str, float]], what: str, errors: Mapping[str, Mapping[str, float]] | None = None
+) -> Table:
+    """Return metrics as a table: one line per metric, the sets of predictions side by side, errors behind them."""
+    table = Table(what, *scores, box=None, pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+        column.overflow = "fold"
+    for key, heading, style in HEADINGS:
+        cells = []
+        for name, metrics in scores.items():
+            error = (errors or {}).get(name, {}).get(key)
+            more = "" if error is None else f" ± {format(error, style.lstrip('+'))}"
+            cells.append(format(metrics[key], style) + more)
+        table.add_row(heading, *cells)
+    return table
+
+
+def bins_table(bins: BinnedMetrics, label: str) -> list[Table]:
+    """Return metrics in bins, one table per fraction kept."""
+    tables = []
+    styles = {key: (heading, style) for key, heading, style in HEADINGS}
+    for i, fraction in enumerate(bins.fractions):
+        table = Table(f"{label}, {100 * fraction:g} % kept", "n", *(styles[name][0] for name in bins.values), box=None)
+        for column in table.columns[1:]:
+            column.justify = "right"
+        for b in range(len(bins.edges) - 1):
+            if bins.counts[i, b]:
+                values = (format(bins.values[name][i, b], styles[name][1]) for name in bins.values)
+                low, high = bins.edges[b : b + 2]
+                table.add_row(f"{low:.4g} to {high:.4g}", f"{bins.counts[i, b]:,}", *values)
+        tables.append(table)
+    return tables
+
+
+def rejection_table(curves: Mapping[str, RejectionCurve], label: str, percent: Sequence[int]) -> Table:
+    """Return metrics at some percentages kept, and their mean over all."""
+    styles = {key: (heading, style) for key, heading, style in HEADINGS}
+    table = Table(label, *(f"{p} %" for p in percent), "mean", box=None, pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, curve in curves.items():
+        at = [curve.values[abs(curve.fractions - p / 100).argmin()] for p in percent]
+        table.add_row(styles[name][0], *(format(value, styles[name][1]) for value in (*at, curve.area)))
+    return table
+
+
+def show_schema(terminal: Terminal, schema: PhotometrySchema) -> None:
+    """Tell which column is taken for what."""
+    terminal.say(f"columns (recognised as {schema.convention}):")
+    for band in schema.bands:
+        parts = [schema.values[band], schema.errors.get(band, "no error"), schema.flag.get(band, "")]
+        terminal.say(f"  {schema.kind} {band}: {', '.join(part for part in parts if part)}")
+    others = [(role, getattr(schema, role)) for role in ("redshift", "id", "weight", "ebv")]
+    terminal.say("  " + ", ".join(f"{role}: {column or 'none'}" for role, column in others))
+
+
+def show_sentinels(terminal: Terminal, report: SentinelReport | None) -> None:
+    """Tell how many values are no measurements, and why."""
+    if report is None:
+        return
+    if not report.n_rows:
+        terminal.say("the catalogue has no rows")
+        return
+    if not report.n_missing:
+        terminal.say(f"all {report.n_rows:,} rows have measurements in all bands")
+        return
+    for line in str(report).splitlines():
+        terminal.say(f"  {line}")
+
+
+def show_flags(terminal: Terminal, flags: Mapping[str, int], what: str) -> None:
+    """Tell how many rows needed a repair or a caution."""
+    for name, count in flags.items():
+        terminal.say(f"  {what} flagged {name} ({int(Flag[name])}): {count:,}")
+
+
+def show_redshifts(terminal: Terminal, used: tuple[float, float], none: Mapping[str, int]) -> None:
+    """Tell which redshifts are used, and what stood in the place of the others."""
+    terminal.say(f"redshifts used: {used[0]:.4g} to {used[1]:.4g}")
+    for cause, count in none.items():
+        terminal.say(f"  no redshift ({cause}): {count:,}")
+
+
+def show_plan(terminal: Terminal, plan: TrainingPlan, config: RunConfig) -> None:
+    """Tell what training will do."""
+    show_schema(terminal, plan.schema)
+    show_sentinels(terminal, plan.sentinels)
+    left_out = {reason: plan.counts[reason] for reason in ("no redshift", "redshift out of range", "no band measured")}
+    dropped = ", ".join(f"{count:,} with {reason}" for reason, count in left_out.items() if count)
+    terminal.say(f"rows: {plan.counts['read']:,} read" + (f"; left out: {dropped}" if dropped else ""))
+    parts = ", ".join(f"{plan.counts[part]:,} {part}" for part in ("train", "validation", "test") if plan.counts[part])
+    terminal.say(f"      {parts}")
+    show_redshifts(terminal, plan.redshift_range, plan.no_redshift)
+    show_flags(terminal, plan.flags, "training rows")
+    terminal.say(f"inputs: {', '.join(plan.features)}")
+    model = config.model
+    terminal.say(
+        f"model: {model.covariance}, {model.n_basis} basis functions, {model.n_members} member(s), seed {config.seed}; "
+        f"weights: {config.weights.method}"
+    )

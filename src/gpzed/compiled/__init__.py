@@ -1,0 +1,1 @@
+"""Compiled substitutes for the hot paths of the mathematics, and their binding."""

@@ -1,0 +1,8 @@
+"""Computing on a Dask cluster: how it is reached, and sums over rows that its workers hold."""
+
+from __future__ import annotations
+
+from gpzed.distributed.connection import check_engine, connect
+from gpzed.distributed.engine import DaskEngine, Shard, make_shard
+
+__all__ = ["DaskEngine", "Shard", "check_engine", "connect", "make_shard"]

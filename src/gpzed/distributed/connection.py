@@ -1,0 +1,160 @@
+"""A Dask cluster to compute on: one that is there, or processes of this machine; and what becomes of its errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gpzed.engine.threads import available_threads
+from gpzed.errors import ClusterError, ConfigError, MissingDependencyError
+
+CONNECT_SECONDS = 20.0
+_LOCAL = re.compile(r"local:(\d+)")
+_FORMS = '"local:N" (N processes of this machine), "tcp://HOST:PORT", "dask" (the current client) or a Client'
+#: Environment of local workers: one BLAS thread each, as Dask sets it, but without its MALLOC_TRIM_THRESHOLD_, which
+#: gives memory back to the system after every block and costs half as much time again.
+_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def require_dask() -> Any:
+    """Return the package `distributed`, or say how to install it."""
+    try:
+        import distributed
+    except ImportError:
+        raise MissingDependencyError(
+            "computing on a Dask cluster needs dask and distributed; install them with `pip install 'gpzed[dask]'`"
+        ) from None
+    return distributed
+
+
+def check_engine(engine: Any) -> None:
+    """Check what is given as `engine`, short of connecting to it.
+
+    Raises
+    ------
+    ConfigError, TypeError
+        If it is a text of another form, or no client at all.
+    """
+    if engine is None or hasattr(engine, "scheduler_info") or hasattr(engine, "scheduler_address"):
+        return
+    if not isinstance(engine, str):
+        raise TypeError(f"`engine` is a {type(engine).__name__}; expected None, {_FORMS}.")
+    local = _LOCAL.fullmatch(engine)
+    if not ((local and int(local[1]) > 0) or "://" in engine or engine == "dask"):
+        raise ConfigError(f"`engine` is {engine!r}; expected None, {_FORMS}.")
+
+
+@contextmanager
+def connect(engine: Any) -> Iterator[Any]:
+    """Give a client of the cluster that `engine` names; what was opened for it is closed at the end.
+
+    Parameters
+    ----------
+    engine : str, distributed.Client or cluster
+        ``"local:N"`` starts N processes on this machine, which share its cores; ``"tcp://HOST:PORT"`` is the address of
+        a scheduler; ``"dask"`` the client that this process uses already.
+
+    Yields
+    ------
+    distributed.Client
+
+    Raises
+    ------
+    ClusterError
+        If the cluster cannot be reached.
+    """
+    check_engine(engine)
+    distributed = require_dask()
+    if isinstance(engine, distributed.Client):
+        yield engine
+        return
+    if engine == "dask":
+        yield _current(distributed)
+        return
+    local = _LOCAL.fullmatch(engine) if isinstance(engine, str) else None
+    if local is not None:
+        with local_cluster(int(local[1])) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+            yield client
+        return
+    try:
+        client = distributed.Client(engine, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"no Dask scheduler answers at {engine} ({error}); start one with `dask scheduler`, or check the address"
+        ) from error
+    with client:
+        yield client
+
+
+def _current(distributed: Any) -> Any:
+    try:
+        return distributed.get_client()
+    except ValueError:
+        raise ClusterError(
+            '`engine` is "dask" but this process has no Dask client; make one first: distributed.Client("tcp://...")'
+        ) from None
+
+
+@contextmanager
+def local_cluster(n_workers: int) -> Iterator[Any]:
+    """Start processes of this machine that share its cores."""
+    distributed = require_dask()
+    import dask
+
+    settings = {
+        "distributed.nanny.pre-spawn-environ": _ENVIRONMENT,
+        "distributed.worker.memory.target": False,  # rows stay in memory: they would be read again at once
+        "distributed.worker.memory.spill": False,
+        "distributed.worker.memory.pause": False,
+    }
+    threads = max(1, available_threads() // n_workers)
+    with (
+        dask.config.set(settings),
+        distributed.LocalCluster(
+            n_workers=n_workers, threads_per_worker=threads, processes=True, dashboard_address=":0"
+        ) as cluster,
+    ):
+        yield cluster
+
+
+def wait_for_workers(client: Any) -> list[str]:
+    """Return the addresses of the workers, as soon as there is one.
+
+    Raises
+    ------
+    ClusterError
+        If none appears for `CONNECT_SECONDS`.
+    """
+    try:
+        client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+    except TimeoutError:
+        raise ClusterError(
+            f"the Dask scheduler at {address(client)} has no workers; start some with `dask worker {address(client)}`"
+        ) from None
+    return workers(client)
+
+
+def workers(client: Any) -> list[str]:
+    """Return the addresses of the workers that are there now."""
+    return sorted(client.nthreads())
+
+
+def address(client: Any) -> str:
+    """Return the address of the scheduler, for messages."""
+    scheduler = getattr(client, "scheduler", None)
+    return str(getattr(scheduler, "address", None) or "unknown address")
+
+
+def is_lost(client: Any, error: BaseException) -> bool:
+    """Tell whether the scheduler is gone, and not only some work that can be done again."""
+    return "scheduler-connection-lost" in str(error) or client.status != "running"
+
+
+def lost_error(client: Any, error: BaseException) -> ClusterError:
+    """Return what to raise when the scheduler is gone."""
+    return ClusterError(
+        f"the Dask scheduler at {address(client)} was lost in mid-computation ({type(error).__name__}); start it "
+        "again, then go on with --resume, or by the same call: what is in a checkpoint or an output is kept"
+    )

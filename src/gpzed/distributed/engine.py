@@ -1,0 +1,192 @@
+"""Sums over rows that live on the workers of a Dask cluster.
+
+Every worker holds one *shard* of the rows, as an engine of its own. A sum sends kernel and arguments out, lets each
+shard add up its blocks, and adds the parts, over a tree where there are many. Shards are results of tasks: when a
+worker dies, Dask makes its shard again from its source on another one. Sums are added in an order that does not
+depend on where shards live, so that the result is the same to the last bit.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from typing import Any
+
+from gpzed.distributed.connection import address, is_lost, lost_error, require_dask
+from gpzed.engine.threads import Engine, Kernel, Sums, ThreadEngine, add
+from gpzed.errors import ClusterError
+
+FAN_IN = 8
+"""Partial sums that are added at once; more than that are added by the workers first, in a tree."""
+MAX_COPIES, MAX_COPY_BYTES = 4, 1_000_000
+"""Kernel and arguments travel with the tasks up to this number of shards and this size; else they are broadcast to the
+workers first: one round trip more, but they go to each only once (measured: benchmarks/dask_cluster.py)."""
+ATTEMPTS = 5
+"""Times that work lost with a worker is started anew before giving up."""
+_turn = threading.Lock()  # one shard of a process at a time: each uses all its threads
+
+
+@dataclass(frozen=True)
+class Call:
+    """One pass: a kernel, its arguments, and the evaluation it belongs to."""
+
+    kernel: Kernel
+    arguments: tuple[Any, ...]
+    evaluation: int
+    begins: bool
+    before: Call | None = None
+    """The last pass that left something with the rows: a shard made anew since then goes through it first."""
+
+
+class Shard:
+    """The rows of one worker, behind an engine of its own.
+
+    Parameters
+    ----------
+    engine : Engine
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._evaluation = -1  # whose first pass this copy has seen: what it kept belongs to that one only
+        self._marked = -1  # the pass that left something with the rows
+
+    def __sizeof__(self) -> int:
+        """Bytes of the rows, so that Dask sends work to them and not them to the work."""
+        return 8 * self.engine.n * (self.engine.d + 2) + 10_000
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"engine": self.engine, "_evaluation": -1, "_marked": -1}
+
+    def describe(self) -> tuple[int, int, float]:
+        """Rows, features and sum of weights."""
+        return self.engine.n, self.engine.d, self.engine.sum_omega
+
+    def run(self, call: Call) -> Sums | None:
+        """Sum of one pass over these rows; None if there are none."""
+        if self.engine.n == 0:
+            return None
+        with _turn:
+            if call.before is not None and self._marked != call.before.evaluation:
+                self.engine.sum(call.before.kernel, *call.before.arguments)
+                self._marked = call.before.evaluation
+            if getattr(call.kernel, "leaves_marks", False):
+                self._marked = call.evaluation
+            if call.begins:
+                self._evaluation = call.evaluation
+            if isinstance(self.engine, ThreadEngine):
+                recall = self._evaluation == call.evaluation
+                return self.engine.sum(call.kernel, *call.arguments, recall=recall)
+            return self.engine.sum(call.kernel, *call.arguments)
+
+
+def make_shard(build: Callable[..., Engine], *arguments: Any) -> Shard:
+    """Task: build an engine on a worker."""
+    return Shard(build(*arguments))
+
+
+def _describe(shard: Shard) -> tuple[int, int, float]:
+    return shard.describe()
+
+
+def _run(shard: Shard, call: Call) -> Sums | None:
+    return shard.run(call)
+
+
+def add_all(parts: Sequence[Sums | None]) -> Sums | None:
+    """Add sums in order, leaving out those of nothing."""
+    total: Sums | None = None
+    for part in parts:
+        if part is not None:
+            total = add(total, part)
+    return total
+
+
+class DaskEngine:
+    """Rows on the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    recipes : sequence of callables
+        Each starts the making of one shard and returns its future (of a `Shard`); called again when the data it was
+        made from were lost for good. One or a few per worker are best.
+    """
+
+    def __init__(self, client: Any, recipes: Sequence[Callable[[], Any]]) -> None:
+        self._client, self._recipes = client, list(recipes)
+        self._shards: list[Any] = [recipe() for recipe in self._recipes]
+        self._state: object = None
+        self._evaluation = 0
+        self._before: Call | None = None
+        described = self._attempt(lambda: client.gather(client.map(_describe, self._shards, pure=False)))
+        self.n = sum(n for n, _, _ in described)
+        self.d = max(d for _, d, _ in described)
+        self.sum_omega = float(sum(omega for _, _, omega in described))
+
+    def sum(self, kernel: Kernel, *arguments: Any) -> Sums:
+        """Add up ``kernel(block, scratch, *arguments)`` over all blocks of all shards."""
+        state = arguments[0] if arguments else None
+        marks = getattr(kernel, "leaves_marks", False)
+        begins = state is None or state is not self._state or marks
+        self._state, self._evaluation = None if marks else state, self._evaluation + begins
+        call = Call(kernel, arguments, self._evaluation, begins, None if marks else self._before)
+        total: Sums | None = self._attempt(lambda: self._reduced(call))
+        if marks:
+            self._before = call
+        assert total is not None
+        return total
+
+    def _reduced(self, call: Call) -> Sums | None:
+        client = self._client
+        sent: Any = call
+        if len(self._shards) > MAX_COPIES or len(pickle.dumps(call)) > MAX_COPY_BYTES:
+            (sent,) = client.scatter([call], broadcast=True, hash=False)
+        parts = [client.submit(_run, shard, sent, pure=False) for shard in self._shards]
+        while len(parts) > FAN_IN:
+            parts = [client.submit(add_all, parts[i : i + FAN_IN], pure=False) for i in range(0, len(parts), FAN_IN)]
+        return add_all(client.gather(parts))
+
+    def _attempt(self, work: Callable[[], Any]) -> Any:
+        """Do something on the workers, again if data were lost with one of them."""
+        return attempt(self._client, work, self._restore)
+
+    def _restore(self) -> None:
+        """Make those shards again that cannot be made from what the cluster still has."""
+        for index, shard in enumerate(self._shards):
+            if shard.status in ("cancelled", "lost", "error"):
+                self._shards[index] = self._recipes[index]()
+
+
+def attempt(client: Any, work: Callable[[], Any], restore: Callable[[], None]) -> Any:
+    """Do `work` on a cluster; when data of a dead worker are missing, `restore` them and do it again.
+
+    Raises
+    ------
+    ClusterError
+        If the scheduler is gone, or workers keep dying.
+    """
+    distributed = require_dask()
+    reason: BaseException | None = None
+    for _ in range(ATTEMPTS):
+        try:
+            return work()
+        except distributed.KilledWorker as error:
+            reason = error
+            break
+        except CancelledError as error:
+            if is_lost(client, error):
+                raise lost_error(client, error) from error
+            reason = error
+            restore()
+        except (OSError, RuntimeError) as error:
+            if not is_lost(client, error):
+                raise  # of the work itself
+            raise lost_error(client, error) from error
+    raise ClusterError(
+        f"workers of the Dask cluster at {address(client)} keep dying ({reason}); they may lack memory: give them "
+        "more, or use more workers, then go on with --resume"
+    ) from reason

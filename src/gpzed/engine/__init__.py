@@ -1,0 +1,1 @@
+"""Where rows live, how sums over them are made, and the optimisers; no mathematics."""

@@ -1,0 +1,120 @@
+"""Starting values: centres where the data are, shapes from the local scatter, noise from the residuals.
+
+Inputs are expected to be whitened (zero mean, unit variance) and the target to have zero mean, unit variance.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Literal
+
+import numpy as np
+from scipy.cluster.vq import kmeans2, vq
+
+from gpzed._types import FloatArray
+from gpzed.engine.threads import Team, ThreadEngine
+from gpzed.gp.evidence import fit_posterior
+from gpzed.gp.parameters import Layout, Parameters
+from gpzed.gp.predictive import predict
+
+InitMethod = Literal["kmeans", "data", "random"]
+
+MAX_ROWS = 20_000
+"""Rows that the start is computed from: a random subset of this size fixes it well enough."""
+WIDTH = 4.0
+"""Basis functions are this much wider than the scatter of the rows they stand for, so that neighbours overlap."""
+STEEPNESS = 2.0
+"""Typical norm of a neuron's weights at the start: it goes from 0.1 to 0.9 over about two standard deviations."""
+SHRINKAGE = 2.0
+"""Rows per feature for which the scatter around one centre counts as much as the pooled scatter."""
+
+
+def start_centres(X: FloatArray, m: int, method: InitMethod, rng: np.random.Generator) -> FloatArray:
+    """Centres of m basis functions, of shape (m, d).
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    m : int
+    method : {"kmeans", "data", "random"}
+        Cluster centres; rows of the data; or uniform in the box that holds the data, as in the authors' code.
+    rng : numpy.random.Generator
+    """
+    if method == "random":
+        return rng.uniform(X.min(axis=0), X.max(axis=0), size=(m, X.shape[1]))
+    rows = X[rng.choice(len(X), size=m, replace=len(X) < m)]
+    if method == "data" or len(X) <= m:
+        return rows
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "One of the clusters is empty")  # that centre stays at its row
+        return np.asarray(kmeans2(X, rows, iter=10, minit="matrix")[0])
+
+
+def start_neurons(centres: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Weights (m, d) and biases (m,) of sigmoids that are steepest at the centres, in random directions."""
+    P = rng.standard_normal(centres.shape) * (STEEPNESS / np.sqrt(centres.shape[1]))
+    return P, -np.einsum("md,md->m", P, centres)
+
+
+def local_precision(X: FloatArray, P: FloatArray) -> FloatArray:
+    """Precision matrices (m, d, d) of the rows nearest to each centre, shrunk towards their common value."""
+    (m, d), n = P.shape, len(X)
+    label = vq(X, P)[0]
+    residual = X - P[label]
+    pooled = residual.T @ residual / n + 1e-3 * np.eye(d)
+    scatter = np.zeros((m, d, d))
+    np.add.at(scatter, label, residual[:, :, None] * residual[:, None, :])
+    count = np.bincount(label, minlength=m)[:, None, None]
+    covariance = (scatter + SHRINKAGE * d * pooled) / (count + SHRINKAGE * d)
+    return np.linalg.inv(WIDTH**2 * covariance)
+
+
+def initialize(
+    X: FloatArray,
+    y: FloatArray,
+    layout: Layout,
+    rng: np.random.Generator,
+    *,
+    method: InitMethod = "kmeans",
+    n_threads: int | None = None,
+) -> Parameters:
+    """Parameters to start the optimiser from.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Whitened inputs.
+    y : ndarray of shape (n,)
+        Standardised targets.
+    layout : Layout
+    rng : numpy.random.Generator
+    method : {"kmeans", "data", "random"}
+        See `start_centres`.
+    n_threads : int or None
+        All cores if None.
+    """
+    if len(X) > MAX_ROWS:
+        rows = rng.choice(len(X), MAX_ROWS, replace=False)
+        X, y = X[rows], y[rows]
+    P = start_centres(X, layout.m, method, rng)
+    if layout.structure.is_sigmoid:
+        P, Gamma = start_neurons(P, rng)
+    else:
+        Lambda = local_precision(X, P)
+        if layout.structure.is_global:
+            Lambda = np.linalg.inv(np.linalg.inv(Lambda).mean(axis=0, keepdims=True))
+        Gamma = layout.structure.factor(Lambda)
+    n_alpha = (layout.m if layout.relevance else 1) + layout.k
+    start = Parameters(
+        P=P,
+        Gamma=Gamma,
+        u=np.zeros(layout.m),
+        b=np.log(10.0),  # a tenth of the variance of the target is noise, until the residuals are known
+        log_alpha=np.zeros(n_alpha),  # weights of the order of the target's scatter
+        log_eta=np.zeros(layout.m),
+    )
+    engine = ThreadEngine(X, y, width=layout.n_weights, n_threads=n_threads)
+    state, posterior, _ = fit_posterior(engine, start, layout)
+    residual = predict(X, state, posterior, Team(n_threads)).mean - y
+    noise = max(float(np.mean(residual**2)), 1e-8)
+    return Parameters(start.P, start.Gamma, start.u, -np.log(noise), start.log_alpha, start.log_eta)

@@ -1,0 +1,42 @@
+"""Posterior of the weights (Eq. 5.3 and 5.4). Its Sigma is a *precision*: here ``S``, with Cholesky factor L."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpzed._types import FloatArray
+from gpzed.gp.linalg import Factor, cholesky
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Gaussian posterior of the weights w.
+
+    Attributes
+    ----------
+    w_mean : ndarray of shape (m + k,)
+        Posterior mean.
+    factor : Factor
+        Cholesky factor of the posterior precision ``S``.
+    """
+
+    w_mean: FloatArray
+    factor: Factor
+
+
+def weight_posterior(PhiT_B_Phi: FloatArray, PhiT_B_y: FloatArray, alpha: FloatArray) -> Posterior:
+    """Posterior from the sums over rows.
+
+    Parameters
+    ----------
+    PhiT_B_Phi : ndarray of shape (m + k, m + k)
+    PhiT_B_y : ndarray of shape (m + k,)
+    alpha : ndarray of shape (m + k,)
+        Prior precisions.
+    """
+    S = PhiT_B_Phi.copy()
+    S[np.diag_indices_from(S)] += alpha  # Eq. 5.4
+    factor = cholesky(S)
+    return Posterior(factor.solve(PhiT_B_y), factor)  # Eq. 5.3

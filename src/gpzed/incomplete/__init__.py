@@ -1,0 +1,1 @@
+"""Rows with gaps or with uncertain inputs."""

@@ -1,0 +1,96 @@
+"""Noise of rows with gaps: offsets of ``ln beta``, one for every input that may be missing and every head.
+
+Expected basis functions are right where inputs are missing at random. Where they are not, as where fields without a
+band are shallower than others, rows with gaps are noisier than complete ones with the same inputs, or less noisy, by
+more than the variance of what is missing tells. With o (d, K), and s the number of missing inputs of a row,
+
+    ln beta_k = phi u_k + 1/s sum_(i missing) o_ik,       o ~ N(0, 1 / PRECISION).
+
+The mean, not the sum: gaps that no training row had in common cannot add up to more than each. The offsets are learned
+after all else, from training rows with gaps alone; complete rows know nothing of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.optimize import minimize
+
+from gpzed._types import BoolArray, FloatArray, IntArray
+from gpzed.engine.threads import Block, Rows, Scratch, by_kind
+from gpzed.gp.evidence import responses
+from gpzed.gp.parameters import Layout
+from gpzed.incomplete.blur import Kind
+from gpzed.mixture.heads import Heads, Outputs, head_outputs, log_density
+
+PRECISION = 3.0
+"""Of the prior: few rows, or rows that miss inputs at random, leave the offsets near zero (measured:
+docs/explanation/uncertain-inputs.md)."""
+BLOCK_ROWS = 1024
+
+
+def offsets_of(offsets: FloatArray, kinds: Sequence[Kind]) -> FloatArray:
+    """Give what is added to ``ln beta`` of the heads in rows of kind 0, 1, ..., (1 + kinds, K)."""
+    return np.vstack([np.zeros(offsets.shape[1]), *(shares_of(kind.missing) @ offsets for kind in kinds)])
+
+
+def shares_of(missing: BoolArray) -> FloatArray:
+    """Share (..., d) of every input in what is missing."""
+    return np.asarray(missing / np.maximum(missing.sum(axis=-1, keepdims=True), 1))
+
+
+def log_likelihood(
+    offsets: FloatArray, shares: FloatArray, outputs: Outputs, y: FloatArray, omega: FloatArray, v: FloatArray
+) -> tuple[float, FloatArray]:
+    """Log-likelihood of n rows as a function of the offsets (d, K), and its gradient.
+
+    Parameters
+    ----------
+    offsets : ndarray of shape (d, K)
+    shares : ndarray of shape (n, d)
+        Of every input in what is missing.
+    outputs : Outputs
+        Of the heads without offsets.
+    y, omega : ndarray of shape (n,)
+        Targets and weights.
+    v : ndarray of shape (K, n)
+        Variance that uncertain inputs add.
+    """
+    log_beta = outputs.log_beta + (shares @ offsets).T
+    total, share, precision = log_density(outputs._replace(log_beta=log_beta), y, v)
+    misfit = precision * (y - outputs.mean) ** 2
+    H = 0.5 * omega * share * (1.0 - misfit) * precision * np.exp(-log_beta)  # d ln precision / d ln beta is the last
+    return float(total @ omega), (H @ shares).T
+
+
+def fit_offsets(rows: Rows, v: FloatArray | None, heads: Heads, layout: Layout, kinds: Sequence[Kind]) -> FloatArray:
+    """Learn the offsets (d, K) of trained heads from rows of which `v` (n, K) is what uncertain inputs add."""
+    start = np.zeros((layout.d, heads.K))
+    if rows.kind is None or v is None:
+        return start
+    has_gaps = np.array([False, *(bool(kind.missing.any()) for kind in kinds)])
+    chosen = np.flatnonzero(has_gaps[rows.kind])
+    if not len(chosen):
+        return start
+    kind = rows.kind[chosen]
+    shares = np.stack([np.zeros(layout.d), *(shares_of(one.missing) for one in kinds)])[kind]
+    outputs = _outputs(rows.X[chosen], kind, heads, layout, kinds)
+    given = (shares, outputs, rows.y[chosen], rows.omega[chosen], np.ascontiguousarray(v[chosen].T))
+
+    def objective(flat: FloatArray) -> tuple[float, FloatArray]:
+        value, gradient = log_likelihood(flat.reshape(start.shape), *given)
+        return 0.5 * PRECISION * float(flat @ flat) - value, PRECISION * flat - gradient.ravel()
+
+    return np.asarray(minimize(objective, start.ravel(), jac=True, method="L-BFGS-B").x.reshape(start.shape))
+
+
+def _outputs(X: FloatArray, kind: IntArray, heads: Heads, layout: Layout, kinds: Sequence[Kind]) -> Outputs:
+    state = heads.state(layout, kinds)
+    outputs = Outputs(*np.empty((3, heads.K, len(X))))
+    for index in by_kind(kind, BLOCK_ROWS):
+        block = Block(np.ascontiguousarray(X[index].T), np.empty(0), np.empty(0), kind=int(kind[index[0]]))
+        Phi = responses(block, Scratch(), state)[1]
+        for target, values in zip(outputs, head_outputs(heads.Theta, Phi), strict=True):
+            target[:, index] = values
+    return outputs

@@ -1,0 +1,1 @@
+"""Mixture densities: several heads on the same basis functions."""

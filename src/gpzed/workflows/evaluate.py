@@ -1,0 +1,316 @@
+"""From a file with predictions and true redshifts to metrics."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gpzed._types import FloatArray
+from gpzed.errors import CatalogError, ConfigError
+from gpzed.evaluation import (
+    BinnedMetrics,
+    RejectionCurve,
+    binned_metrics,
+    bootstrap_metrics,
+    rejection_curves,
+    relative_improvement,
+    select,
+)
+from gpzed.evaluation import evaluate as evaluate_prediction
+from gpzed.prediction import Prediction
+from gpzed.workflows.predictions import PredictionFile, read_prediction_file
+
+#: Metrics in bins, and bins across the range of a column that is no redshift.
+BINNED = ("bias", "rmse", "sigma_nmad", "fr_0.15", "fr_0.05")
+N_BINS = 10
+#: Metrics of rejection curves, and the fractions kept at which they are given.
+CURVES = ("rmse", "mll", "fr_0.15", "fr_0.05", "sigma_nmad", "crps")
+FRACTIONS = np.arange(1, 21) / 20
+
+
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """What is scored, and what is computed beside the metrics.
+
+    Attributes
+    ----------
+    redshift : str or None
+        Column of the true redshift; guessed by its name otherwise.
+    min_redshift, max_redshift : float or None
+        Only rows above the one and up to the other.
+    format : str or None
+        Format of the files, if the suffix does not tell.
+    weight : str or None
+        Column of weights.
+    keep : float or None
+        Score only this fraction of the objects, those with the smallest predicted variance.
+    n_bootstrap : int
+        Resamples for error bars; 0 for none.
+    seed : int
+        Of the resamples.
+    bins : str or None
+        Column to give metrics in bins of: the redshift, ``z_phot``, a magnitude.
+    bin_width : float or None
+        Width of the bins; 0.1 for redshifts and a tenth of the range for others by default.
+    rejection : bool
+        Whether to compute rejection curves.
+    truth : path or None
+        Catalogue with the true redshifts, row by row, for files of qp that have none.
+    """
+
+    redshift: str | None = None
+    min_redshift: float | None = None
+    max_redshift: float | None = None
+    format: str | None = None
+    weight: str | None = None
+    keep: float | None = None
+    n_bootstrap: int = 0
+    seed: int = 0
+    bins: str | None = None
+    bin_width: float | None = None
+    rejection: bool = False
+    truth: str | os.PathLike[str] | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Metrics of one file of predictions.
+
+    Attributes
+    ----------
+    path : str
+    n_rows, n_used : int
+        Rows of the file, and those that were scored.
+    redshift : str
+        Column of the true redshift.
+    metrics : dict of str to float
+        By the names of `gpzed.evaluation.METRICS`.
+    redshift_range : tuple of float
+        Lowest and highest true redshift used.
+    no_redshift : dict of str to int
+        Rows without a true redshift, by what stands in its place.
+    errors : dict of str to float
+        Bootstrap standard deviations of the metrics, if asked for.
+    bins : BinnedMetrics or None
+        Metrics in bins, if asked for.
+    curves : dict of str to RejectionCurve
+        Metrics against the fraction kept, if asked for.
+    """
+
+    path: str
+    n_rows: int
+    n_used: int
+    redshift: str
+    metrics: dict[str, float]
+    redshift_range: tuple[float, float]
+    no_redshift: dict[str, int]
+    errors: dict[str, float] = field(default_factory=dict)
+    bins: BinnedMetrics | None = None
+    curves: dict[str, RejectionCurve] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return file and metrics in one flat dictionary of plain JSON types; extras are nested."""
+        about: dict[str, Any] = {
+            "file": self.path,
+            "n_rows": self.n_rows,
+            "redshift_column": self.redshift,
+            "redshift_range": list(self.redshift_range),
+            "no_redshift": self.no_redshift,
+        }
+        extra: dict[str, Any] = {}
+        if self.errors:
+            extra["errors"] = self.errors
+        if self.bins is not None:
+            extra["bins"] = {
+                "edges": self.bins.edges.tolist(),
+                "fractions": self.bins.fractions.tolist(),
+                "counts": self.bins.counts.tolist(),
+                **{name: values.tolist() for name, values in self.bins.values.items()},
+            }
+        if self.curves:
+            extra["rejection"] = {
+                "fractions": next(iter(self.curves.values())).fractions.tolist(),
+                **{name: curve.values.tolist() for name, curve in self.curves.items()},
+                "area": {name: curve.area for name, curve in self.curves.items()},
+            }
+        return {**about, **self.metrics, "n": self.n_used, **extra}
+
+
+def evaluate(
+    paths: Sequence[str | os.PathLike[str]],
+    options: EvaluationOptions | None = None,
+    *,
+    redshift: str | None = None,
+    min_redshift: float | None = None,
+    max_redshift: float | None = None,
+    format: str | None = None,
+    truth: str | os.PathLike[str] | None = None,
+) -> list[Evaluation]:
+    """Score files that hold predictions and true redshifts.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Files of `predict`, any with the columns ``z_phot`` and ``z_std``, and those of qp, which codes of RAIL write.
+    options : EvaluationOptions, optional
+        All options; those below are for short.
+    redshift : str, optional
+        Column of the true redshift; guessed by its name otherwise.
+    min_redshift, max_redshift : float, optional
+        Only rows above the one and up to the other.
+    format : str, optional
+        Format, if the suffix does not tell.
+    truth : path, optional
+        Catalogue with the true redshifts, row by row, for files of qp that have none.
+
+    Returns
+    -------
+    list of Evaluation
+        One per file.
+    """
+    if options is None:
+        options = EvaluationOptions(redshift, min_redshift, max_redshift, format, truth=truth)
+    return [_evaluate_one(path, options) for path in paths]
+
+
+def read_predictions(
+    path: str | os.PathLike[str],
+    *,
+    redshift: str | None = None,
+    min_redshift: float | None = None,
+    max_redshift: float | None = None,
+    format: str | None = None,
+    truth: str | os.PathLike[str] | None = None,
+) -> tuple[FloatArray, Prediction, int, str]:
+    """Read true redshifts and predictions.
+
+    Parameters
+    ----------
+    path, redshift, min_redshift, max_redshift, format, truth
+        As in `evaluate`.
+
+    Returns
+    -------
+    z_spec : ndarray of shape (n,)
+    prediction : Prediction
+        The mixture if the file has its components, else one Gaussian per object; what a file of qp holds.
+    n_rows : int
+        Rows of the file, of which n have a redshift and a prediction.
+    column : str
+        Column of the true redshift.
+    """
+    file = read_prediction_file(
+        path, redshift=redshift, min_redshift=min_redshift, max_redshift=max_redshift, format=format, truth=truth
+    )
+    assert file.z_spec is not None
+    return file.z_spec, file.prediction, file.n_rows, str(file.redshift)
+
+
+def improvements(results: Sequence[Evaluation]) -> dict[str, dict[str, float]]:
+    """Return how much better the first file is than each of the others, in per cent, averaged over the fractions kept.
+
+    Parameters
+    ----------
+    results : sequence of Evaluation
+        With rejection curves.
+
+    Returns
+    -------
+    dict of str to dict
+        By file, then by metric; the paper's table.
+    """
+    first, *others = results
+    return {
+        other.path: {name: relative_improvement(curve, other.curves[name]).mean for name, curve in first.curves.items()}
+        for other in others
+    }
+
+
+def _evaluate_one(path: str | os.PathLike[str], options: EvaluationOptions) -> Evaluation:
+    needed = [name for name in (options.weight, options.bins) if name is not None]
+    file = read_prediction_file(
+        path,
+        redshift=options.redshift,
+        min_redshift=options.min_redshift,
+        max_redshift=options.max_redshift,
+        format=options.format,
+        truth=options.truth,
+        columns=needed,
+    )
+    assert file.z_spec is not None
+    assert file.found is not None
+    z, prediction = file.z_spec, file.prediction
+    rows = _kept(prediction, options.keep)
+    weight = None if options.weight is None else _weights(file, options.weight)[rows]
+    z, prediction = z[rows], prediction[rows]
+    scores = evaluate_prediction(z, prediction, weight)
+    errors = {}
+    if options.n_bootstrap:
+        drawn = bootstrap_metrics(
+            z, prediction, sample_weight=weight, n_resamples=options.n_bootstrap, random_state=options.seed
+        )
+        errors = {name: result.std for name, result in drawn.items()}
+    curves = {}
+    if options.rejection:
+        curves = rejection_curves(z, prediction, CURVES, fractions=FRACTIONS, sample_weight=weight)
+    return Evaluation(
+        os.fspath(path),
+        file.n_rows,
+        len(z),
+        str(file.redshift),
+        {name: float(value) for name, value in scores.items() if name != "n"},
+        (float(z.min()), float(z.max())),
+        file.found.causes,
+        errors,
+        None if options.bins is None else _bins(file, rows, options, weight),
+        curves,
+    )
+
+
+def _kept(prediction: Prediction, keep: float | None) -> Any:
+    """Return positions of the objects to score."""
+    if keep is None:
+        return np.arange(len(prediction))
+    if not 0 < keep <= 1:
+        raise ConfigError(f"`keep` is {keep}; expected a fraction above 0 and at most 1, such as 0.5")
+    return select(prediction, keep=keep).indices
+
+
+def _weights(file: PredictionFile, column: str) -> FloatArray:
+    weight = file.table.floats(column)
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if bad.size or not weight.any():
+        where = f"{weight[bad[0]]} in row {file.rows[bad[0]]}" if bad.size else "zero everywhere"
+        raise CatalogError(
+            f"'{file.path}': weight column {column!r} is {where}; give weights that are finite and not negative"
+        )
+    return weight
+
+
+def _bins(file: PredictionFile, rows: Any, options: EvaluationOptions, weight: FloatArray | None) -> BinnedMetrics:
+    """Return metrics in bins of a column, objects without a value in it left out."""
+    assert file.z_spec is not None
+    by = file.table.floats(str(options.bins))[rows]
+    usable = np.isfinite(by) & (np.abs(by) < 90.0)  # -99, 99 and -9999 stand for no measurement
+    if not usable.any():
+        raise CatalogError(f"'{file.path}': no row has a value in {options.bins!r} to make bins of")
+    z, prediction, by = file.z_spec[rows][usable], file.prediction[rows][usable], by[usable]
+    if options.bin_width is not None and not options.bin_width > 0:
+        raise ConfigError(f"`bin_width` is {options.bin_width}; expected a positive width")
+    low, high = float(by.min()), float(by.max())
+    is_redshift = options.bins in (file.redshift, "z_phot")
+    width = options.bin_width or (0.1 if is_redshift else max(high - low, 1e-9) / N_BINS)
+    start = np.floor(low / width) if is_redshift or options.bin_width else low / width
+    n_bins = max(1, int(np.ceil((high / width - start) * (1 - 1e-12))))
+    if n_bins > 10_000:
+        raise ConfigError(f"bins of width {width:g} from {low:g} to {high:g} are {n_bins}; give a larger `bin_width`")
+    edges = np.round(width * (start + np.arange(n_bins + 1)), 12)
+    edges[-1] = max(edges[-1], high)
+    edges[0] = min(edges[0], low)
+    return binned_metrics(
+        z, prediction, BINNED, by=by, edges=edges, sample_weight=None if weight is None else weight[usable]
+    )

@@ -1,0 +1,292 @@
+"""Files of predictions read back: distributions, true redshifts where there are any, and other columns."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpzed._types import AnyArray, BoolArray, FloatArray, IntArray
+from gpzed.catalog import Catalog, CatalogInfo, Sentinels, catalog_info, read_catalog
+from gpzed.catalog.conventions import ID_NAMES, REDSHIFT_NAMES
+from gpzed.errors import CatalogError, ConfigError, SchemaError
+from gpzed.prediction import GriddedPrediction, Prediction
+from gpzed.workflows.qpfile import is_qp_file, read_qp
+from gpzed.workflows.source import Redshifts, valid_redshifts
+
+PARTS = ("z_var_model", "z_var_noise", "z_var_input")
+
+
+@dataclass(frozen=True)
+class PredictionFile:
+    """The rows of a file that have a prediction, and, if asked for, a true redshift.
+
+    Attributes
+    ----------
+    path : str
+    n_rows : int
+        Rows of the file.
+    rows : ndarray of int of shape (n,)
+        Which of them are here, counted from 0.
+    prediction : Prediction
+        The mixture if the file has its components, else one Gaussian per object.
+    z_spec : ndarray of shape (n,) or None
+        True redshifts, NaN where there is none; None if the file has no such column.
+    redshift, id : str or None
+        Columns of the true redshift and of the identifier.
+    found : Redshifts or None
+        Which rows of the file have a redshift, and why the others have none.
+    table : Catalog
+        The other columns that were asked for, of the same rows.
+    names : tuple of str
+        All columns of the file.
+    metadata : mapping
+        What the file says about itself.
+    """
+
+    path: str
+    n_rows: int
+    rows: IntArray
+    prediction: Prediction
+    z_spec: FloatArray | None
+    redshift: str | None
+    id: str | None
+    found: Redshifts | None
+    table: Catalog
+    names: tuple[str, ...]
+    metadata: Mapping[str, Any]
+
+    @property
+    def ids(self) -> AnyArray:
+        """Identifiers (n,); the numbers of the rows, from 0, where the file has none."""
+        return self.rows if self.id is None else self.table[self.id]
+
+    @property
+    def has_truth(self) -> AnyArray:
+        """Which objects have a true redshift, shape (n,)."""
+        none: AnyArray = np.zeros(len(self.rows), dtype=bool)
+        return none if self.z_spec is None else np.isfinite(self.z_spec)
+
+
+def read_prediction_file(
+    path: str | os.PathLike[str],
+    *,
+    redshift: str | None = None,
+    id: str | None = None,
+    min_redshift: float | None = None,
+    max_redshift: float | None = None,
+    format: str | None = None,
+    truth: str | os.PathLike[str] | None = None,
+    need_truth: bool = True,
+    columns: Sequence[str] = (),
+) -> PredictionFile:
+    """Read a file of predictions.
+
+    Parameters
+    ----------
+    path : path
+        File of `predict`, any with the columns ``z_phot`` and ``z_std``, or one of qp, which codes of RAIL write.
+    redshift, id : str, optional
+        Columns of the true redshift and of the identifier; those that the file names, or known names, otherwise.
+    min_redshift, max_redshift : float, optional
+        Redshifts above the one and up to the other count as known.
+    format : str, optional
+        Format, if the suffix does not tell.
+    truth : path, optional
+        Catalogue with the true redshifts, row by row, for files of qp that have none.
+    need_truth : bool
+        Whether true redshifts are needed: only rows with one are returned, and there must be some.
+    columns : sequence of str
+        Other columns to read.
+
+    Returns
+    -------
+    PredictionFile
+
+    Raises
+    ------
+    SchemaError
+        If a column is missing.
+    CatalogError
+        If no row is left.
+    """
+    need_truth = need_truth or min_redshift is not None or max_redshift is not None
+    is_qp = format is None and is_qp_file(path)
+    if truth is not None and not is_qp:
+        raise ConfigError(f"'{os.fspath(path)}' is no file of qp; only for those are true redshifts read elsewhere")
+    read = _read_densities(path) if is_qp else _read_columns(path, format, redshift, id, columns)
+    names, metadata = read.names, read.metadata
+    column = _role(read, "redshift", redshift, REDSHIFT_NAMES) if truth is None else None
+    identifier = _role(read, "id", id, ID_NAMES)
+    z: FloatArray | None = None
+    if truth is not None:
+        column, z = _truth_elsewhere(truth, redshift, read)
+    elif column is not None:
+        z = read.table.floats(column)
+    elif need_truth:
+        hint = ", or give a catalogue of them with --truth" if is_qp else ""
+        raise SchemaError(
+            f"'{read.path}' has no column of true redshifts that is known by its name "
+            f"({', '.join(REDSHIFT_NAMES[:4])}, ...); name it with --redshift{hint}"
+        )
+    found, keep = None, read.usable
+    if z is not None:
+        found = valid_redshifts(z, min_redshift, max_redshift, _sentinels(metadata))
+        z = np.where(found.keep, z, np.nan)
+        keep = keep & found.keep if need_truth else keep
+    if not keep.any():
+        both = f"both a redshift in {column!r} and a prediction; nothing to score" if need_truth else "a prediction"
+        raise CatalogError(f"'{read.path}': none of {len(keep)} rows has {both}")
+    chosen = keep[read.usable]
+    others = list(dict.fromkeys(name for name in (identifier, *columns) if name is not None))
+    kept = read.table.select(others).take(keep) if others else Catalog({"row": np.flatnonzero(keep)})
+    return PredictionFile(
+        os.fspath(path), len(keep), np.flatnonzero(keep),
+        read.prediction if chosen.all() else read.prediction[chosen],
+        None if z is None else z[keep], column, identifier, found, kept, names, metadata,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A file as it is: the prediction of the usable rows, and columns of all rows."""
+
+    path: str
+    prediction: Prediction
+    usable: BoolArray
+    table: Catalog
+    names: tuple[str, ...]
+    metadata: Mapping[str, Any]
+
+
+def _read_columns(
+    path: str | os.PathLike[str], format: str | None, redshift: str | None, id: str | None, columns: Sequence[str]
+) -> _Read:
+    """Read a file with the columns of `gpzed predict`, and only those needed."""
+    info = catalog_info(path, format=format)
+    for name in ("z_phot", "z_std"):
+        if name not in info.names:
+            raise SchemaError(
+                f"'{info.path}' has no column {name!r}; expected a file written by `gpzed predict`, it has "
+                f"{', '.join(info.names[:30])}"
+            )
+    roles = [_role(info, "redshift", redshift, REDSHIFT_NAMES), _role(info, "id", id, ID_NAMES)]
+    others = [name for name in (*roles, *columns) if name is not None]
+    lost = [name for name in others if name not in info.names]
+    if lost:
+        raise SchemaError(f"'{info.path}' has no column {lost[0]!r}; it has {', '.join(info.names[:30])}")
+    components = _components(info.names)
+    base = ["z_phot", "z_std", *(name for name in ("z_mean", *PARTS) if name in info.names)]
+    table = read_catalog(path, columns=list(dict.fromkeys([*base, *components, *others])), format=format)
+    values = {name: table.floats(name) for name in (*base, *components)}
+    usable = np.isfinite(values["z_phot"]) & (values["z_std"] > 0.0)
+    if not usable.any():
+        raise CatalogError(f"'{info.path}': none of {len(table)} rows has a prediction")
+    rows = {name: array[usable] for name, array in values.items()}
+    prediction = _prediction(rows, len(components) // 3, _recorded(info.metadata, "gpzed_mixture"))
+    prediction = replace(prediction, point=rows["z_phot"])
+    return _Read(info.path, prediction, usable, table, tuple(info.names), info.metadata)
+
+
+def _read_densities(path: str | os.PathLike[str]) -> _Read:
+    """Read a file of qp."""
+    stored = read_qp(path)
+    table = Catalog(stored.columns, n_rows=len(stored.usable))
+    prediction = stored.prediction
+    if "z_phot" in table.names:  # what gpzed quoted; other codes have no such column
+        quoted = table.floats("z_phot")[stored.usable]
+        if isinstance(prediction, GriddedPrediction):
+            prediction = GriddedPrediction(prediction.grid, prediction.density, point=quoted)
+        else:
+            prediction = replace(prediction, point=quoted)
+    return _Read(os.fspath(path), prediction, stored.usable, table, tuple(stored.columns), {})
+
+
+def _truth_elsewhere(truth: str | os.PathLike[str], redshift: str | None, read: _Read) -> tuple[str, FloatArray]:
+    """Return column and true redshifts of another catalogue with the same rows."""
+    info = catalog_info(truth)
+    column = _role(info, "redshift", redshift, REDSHIFT_NAMES)
+    if column is None:
+        raise SchemaError(
+            f"'{info.path}' has no column of true redshifts that is known by its name; name it with --redshift"
+        )
+    if info.n_rows != len(read.usable):
+        raise CatalogError(
+            f"'{info.path}' has {info.n_rows} rows but '{read.path}' has {len(read.usable)} densities; give the "
+            "catalogue that they were made of"
+        )
+    return column, read_catalog(truth, columns=[column]).floats(column)
+
+
+def _components(names: Sequence[str]) -> list[str]:
+    """Return the columns of the components of a mixture, three for each."""
+    n_components = sum(name.startswith("z_weight_") for name in names)
+    return [f"{stem}_{k + 1}" for k in range(n_components) for stem in ("z_weight", "z_mean", "z_std")]
+
+
+def _sentinels(metadata: Mapping[str, Any]) -> Sentinels:
+    """Return what the run that wrote the file took for no redshift, if it says so."""
+    config = metadata.get("gpzed_config")
+    section = config.get("sentinels") if isinstance(config, Mapping) else None
+    stored = section.get("no_redshift") if isinstance(section, Mapping) else None
+    return Sentinels() if stored is None else Sentinels(no_redshift=tuple(map(float, stored)))
+
+
+def _prediction(rows: dict[str, FloatArray], n_components: int, runs: Mapping[str, Any]) -> Prediction:
+    parts = {name: np.maximum(rows[name], 0.0) for name in PARTS if name in rows}
+    known = {"z_var_model", "z_var_noise"} <= set(parts)
+    mean = rows.get("z_mean", rows["z_phot"])
+    nothing = np.zeros_like(mean)
+    inputs = parts.get("z_var_input", nothing)
+    lower = runs.get("lower")
+    if not n_components:
+        made = (parts["z_var_model"], parts["z_var_noise"], inputs) if known else (nothing, rows["z_std"] ** 2, nothing)
+        return Prediction.gaussian(mean, *made) if lower is None else Prediction.from_cut(mean, *made, lower=lower)
+    weights, means, stds = (
+        np.column_stack([rows[f"{stem}_{k + 1}"] for k in range(n_components)])
+        for stem in ("z_weight", "z_mean", "z_std")
+    )
+    # The file has the parts of the whole variance only. Some of each is between components; what is left, all of these
+    # get in the same proportion.
+    make: dict[str, Any] = {name: int(runs.get(name, 1)) for name in ("n_heads", "n_inputs")}
+    make["lower"] = lower
+    between = Prediction(weights, means, stds**2, np.zeros_like(stds), **make)
+    disagreement = Prediction(weights, means, np.zeros_like(stds), stds**2, **make).model_variance
+    within = np.maximum(between.model_variance - disagreement, np.finfo(float).tiny)
+    noise, extra = np.ones(len(within)), nothing
+    if known:
+        noise = np.clip((parts["z_var_noise"] - between.noise_variance) / within, 0.0, 1.0)
+        extra = np.clip((inputs - between.input_variance) / within, 0.0, 1.0 - noise)
+    model, noise, extra = (stds**2 * share[:, None] for share in (1.0 - noise - extra, noise, extra))
+    return Prediction(weights, means, model, noise, extra, **make)
+
+
+def recorded_schema(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema that `gpzed predict` wrote into a file; empty if there is none."""
+    return _recorded(metadata, "gpzed_schema")
+
+
+def _recorded(metadata: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    stored = metadata.get(name)
+    if isinstance(stored, str):
+        stored = json.loads(stored)
+    return stored if isinstance(stored, Mapping) else {}
+
+
+def _role(info: CatalogInfo | _Read, role: str, given: str | None, known_names: Sequence[str]) -> str | None:
+    """Return the column of a role: the one given, the one the file names, or one with a known name."""
+    if given is not None:
+        if given not in info.names:
+            raise SchemaError(f"'{info.path}' has no column {given!r}; it has {', '.join(info.names[:30])}")
+        return given
+    recorded = recorded_schema(info.metadata).get(role)
+    if recorded in info.names:
+        return str(recorded)
+    lower: dict[str, str] = {}
+    for name in info.names:
+        lower.setdefault(name.lower(), name)
+    return next((lower[known] for known in known_names if known in lower), None)

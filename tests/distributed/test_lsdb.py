@@ -1,0 +1,128 @@
+"""HATS in, HATS out: real catalogues made with LSDB from simulated galaxies on the sky."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from pipeline.galaxy_files import galaxies, quick_config, with_sentinels, write
+
+import gpzed.distributed.lsdb
+from gpzed.catalog import Catalog
+from gpzed.config import PredictConfig
+from gpzed.errors import ConfigError
+from gpzed.workflows import load_pipeline, predict_columns, predict_table, train
+
+if importlib.util.find_spec("lsdb") is None:
+    pytest.skip("lsdb is not installed", allow_module_level=True)
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of pandas
+    import lsdb
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of lsdb, hats and what they stand on
+
+
+@pytest.fixture(scope="module")
+def survey():
+    table = with_sentinels(galaxies(1500, seed=5))
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({name: table[name] for name in table.names})
+    frame["ra"], frame["dec"] = rng.uniform(10.0, 60.0, len(frame)), rng.uniform(-30.0, 30.0, len(frame))
+    return frame
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, survey):
+    path = tmp_path_factory.mktemp("hats")
+    write(galaxies(300), path / "train.parquet")
+    train(path / "train.parquet", path / "model.gpzed", quick_config())
+    catalogue = lsdb.from_dataframe(
+        survey, ra_column="ra", dec_column="dec", partition_rows=300, margin_threshold=7200.0, catalog_name="survey"
+    )
+    assert len(catalogue.get_healpix_pixels()) > 3
+    assert len(catalogue.margin.compute()) > 0
+    catalogue.write_catalog(path / "survey", catalog_name="survey", progress_bar=False)
+    return path
+
+
+def expected_columns(folder, frame, options=None):
+    trained = load_pipeline(folder / "model.gpzed")
+    table = Catalog({n: frame[n].to_numpy(dtype=np.float64) for n in frame.columns if n.startswith("mag")})
+    return predict_columns(predict_table(trained, table)[0], options)
+
+
+def check(result, original, folder):
+    """Rows, index, order and columns as they were, and the redshifts of plain prediction."""
+    assert list(result.index) == list(original.index)
+    assert result.index.name == original.index.name == "_healpix_29"
+    np.testing.assert_array_equal(result["id"].to_numpy(), original["id"].to_numpy())
+    for name, values in expected_columns(folder, original).items():
+        np.testing.assert_allclose(result[name].to_numpy(dtype=values.dtype), values, rtol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("how", ["shared", "path", "object"])
+def test_map_partitions(folder, how):
+    catalogue = lsdb.open_catalog(folder / "survey")
+    path = folder / "model.gpzed"
+    model = {"shared": gpzed.distributed.lsdb.open_model, "path": str, "object": load_pipeline}[how](path)
+    result = catalogue.map_partitions(gpzed.distributed.lsdb.predict, model)
+    computed = result.compute()
+    assert list(result.dtypes.index) == list(computed.columns)
+    assert (result.dtypes == computed.dtypes).all()
+    assert computed["z_flags"].dtype == np.uint32
+    check(computed, catalogue.compute(), folder)
+    check(result.margin.compute(), catalogue.margin.compute(), folder)
+
+
+def received(digest):
+    return digest in gpzed.distributed.lsdb._models, len(gpzed.distributed.lsdb._models)
+
+
+def test_the_model_goes_to_every_worker_once(client, folder):
+    import pickle
+
+    catalogue = lsdb.open_catalog(folder / "survey")
+    model = gpzed.distributed.lsdb.open_model(folder / "model.gpzed", client)
+    assert len(pickle.dumps(model)) < 1000 < len(pickle.dumps(model.get()))
+    assert all(there for there, _ in client.run(received, model.digest).values())
+    with client.as_current():
+        result = catalogue.map_partitions(gpzed.distributed.lsdb.predict, model).compute()
+    check(result, catalogue.compute(), folder)
+    assert all(count == 1 for _, count in client.run(received, model.digest).values())
+
+
+@pytest.mark.parametrize("where", ["here", "cluster"])
+def test_hats_in_hats_out_by_the_command_line(client, folder, tmp_path, where, capsys):
+    from gpzed.cli import main
+
+    at = [] if where == "here" else ["--dask", client.scheduler.address]
+    arguments = ["predict", str(folder / "model.gpzed"), str(folder / "survey"), "-o", str(tmp_path / "out"), *at]
+    assert main(arguments) == 0
+    assert "1,500 rows" in capsys.readouterr().out
+    before, after = lsdb.open_catalog(folder / "survey"), lsdb.open_catalog(tmp_path / "out")
+    assert after.get_healpix_pixels() == before.get_healpix_pixels()
+    check(after.compute(), before.compute(), folder)
+    assert after.margin is not None
+    check(after.margin.compute(), before.margin.compute(), folder)
+    assert main(arguments) == 2
+    assert "--resume" in capsys.readouterr().err
+
+
+def test_chosen_columns_keep_the_position(folder, tmp_path):
+    options = PredictConfig(columns=("id",), quantiles=(0.5,))
+    report = gpzed.distributed.lsdb.predict_hats(folder / "model.gpzed", folder / "survey", tmp_path / "out", options)
+    after = lsdb.open_catalog(tmp_path / "out", columns="all")
+    assert set(after.columns) == {"ra", "dec", "id", *report.columns}
+    assert "z_q50" in after.columns
+
+
+def test_a_model_file_that_changed_is_not_taken_for_the_old_one(folder, tmp_path):
+    path = tmp_path / "model.gpzed"
+    path.write_bytes((folder / "model.gpzed").read_bytes())
+    shared = gpzed.distributed.lsdb.SharedModel(str(path), "0" * 64)
+    with pytest.raises(ConfigError, match="has changed since it was opened"):
+        shared.get()

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline.galaxy_files import QUICK
+
+from gpzed.demo import run_demo
+
+
+def test_the_demo_leaves_everything(tmp_path: Path) -> None:
+    report = run_demo(tmp_path / "demo", survey="lsst", size=400, model=QUICK)
+    assert set(report.files) == {
+        "training.parquet", "test.parquet", "model.gpzed", "predictions.parquet",
+        "scatter.png", "pit.png", "redshift_distribution.png", "training_history.png", "reliability.png",
+        "rejection.png", "bias.png", "variance.png", "sparsity.png", "report.html",
+    }  # fmt: skip
+    assert report.evaluation.n_used == 400
+    assert 0.0 < report.evaluation.metrics["rmse"] < 1.0

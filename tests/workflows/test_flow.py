@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from gpzed.workflows.flow import WriteBehind, read_ahead
+
+
+def test_order_is_kept() -> None:
+    seen: list[int] = []
+    with WriteBehind(seen.append) as behind:
+        for item in read_ahead(range(50)):
+            behind.put(item)
+    assert seen == list(range(50))
+
+
+def test_an_error_of_the_source_is_raised_in_its_place() -> None:
+    def source() -> Iterator[int]:
+        yield 1
+        raise RuntimeError("torn")
+
+    items = read_ahead(source())
+    assert next(items) == 1
+    with pytest.raises(RuntimeError, match="torn"):
+        next(items)
+
+
+@pytest.mark.parametrize("n", [1, 20])
+def test_an_error_of_the_writer_reaches_the_caller(n: int) -> None:
+    def write(item: int) -> None:
+        raise OSError("full")
+
+    def use() -> None:
+        with WriteBehind(write) as behind:
+            for item in range(n):
+                behind.put(item)
+
+    with pytest.raises(OSError, match="full"):
+        use()
+
+
+def test_no_thread_is_left_when_the_caller_gives_up() -> None:
+    items = read_ahead(iter(range(1000)))
+    next(items)
+    items.close()  # type: ignore[attr-defined]
+
+    def use() -> None:
+        with WriteBehind(lambda item: time.sleep(0.01)) as behind:
+            behind.put(1)
+            raise ValueError("enough")
+
+    with pytest.raises(ValueError, match="enough"):
+        use()
+    assert not [t for t in threading.enumerate() if t.name.startswith("gpzed-")]
