@@ -44,7 +44,7 @@ slow: $(VENV)/.stamp
 	touch $@
 
 test-scale: .venv-scale/.stamp
-	OMP_NUM_THREADS=1 .venv-scale/bin/python -m pytest --run-slow tests/distributed $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 .venv-scale/bin/python -m pytest --run-slow tests/scale $(PYTEST_ARGS)
 
 bench: $(VENV)/.stamp
 	$(BIN)/python benchmarks/run.py

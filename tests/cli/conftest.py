@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pipeline.galaxy_files import galaxies, quick_config, with_sentinels, write
 
 from gpzed.cli import main
 from gpzed.workflows import train
+from workflows.galaxy_files import galaxies, quick_config, with_sentinels, write
 
 Call = Callable[..., tuple[int, str, str]]
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pipeline.galaxy_files import galaxies, write
 
 import gpzed.cli as cli_package
 from gpzed import GPzRegressor
@@ -16,6 +15,7 @@ from gpzed.catalog import read_catalog
 from gpzed.config import RunConfig
 from gpzed.errors import ConfigError, GPzWarning
 from gpzed.workflows.predict import BASE_COLUMNS
+from workflows.galaxy_files import galaxies, write
 
 Call = Callable[..., tuple[int, str, str]]
 QUICK = ("--n-basis", "5", "--max-iter", "15", "--members", "1", "--heads", "1")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pipeline.galaxy_files import galaxies, write
 
 from gpzed.catalog import Catalog, read_catalog
 from gpzed.features import Flag
 from gpzed.prediction import Prediction
+from workflows.galaxy_files import galaxies, write
 
 Call = Callable[..., tuple[int, str, str]]
 QUICK = ("--n-basis", "5", "--max-iter", "15", "--members", "1", "--heads", "1", "--quiet")

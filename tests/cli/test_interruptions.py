@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pipeline.galaxy_files import galaxies, write
 
 from gpzed.catalog import read_catalog
+from workflows.galaxy_files import galaxies, write
 
 CLI = (sys.executable, "-m", "gpzed.cli")
 PATIENCE_SECONDS = 60.0

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pipeline.galaxy_files import write
 
 from gpzed.catalog import Catalog, read_catalog
 from gpzed.evaluation import METRICS, binned_metrics, bootstrap, evaluate, rejection_curve, relative_improvement, rmse
 from gpzed.prediction import Prediction
 from gpzed.workflows import read_prediction_file
+from workflows.galaxy_files import write
 
 Call = Callable[..., tuple[int, str, str]]
 N = 400

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from pipeline.galaxy_files import galaxies, with_sentinels
 
 from gpzed.catalog import Catalog, Photometry, PhotometrySchema, Status, extract_photometry, guess_schema
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.features import FeatureConfig, FeatureTransformer, Flag, count_flags, fit_transformer, flag_legend
+from workflows.galaxy_files import galaxies, with_sentinels
 
 PAPER = FeatureConfig(magnitudes="pogson", errors="inputs")
 CONFIGS = {

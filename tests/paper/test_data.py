@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pipeline.galaxy_files import galaxies, write
 
 from gpzed.config import RunConfig
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.paper.data import Source, load_sets
+from workflows.galaxy_files import galaxies, write
 
 
 def test_simulated_sets_are_disjoint_and_repeatable(tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pipeline.galaxy_files import galaxies, quick_config, write
 
 from gpzed.cli import main
 from gpzed.evaluation.display import HEADINGS, shown
 from gpzed.workflows import EvaluationOptions, evaluate, predict, train, write_report
 from report_pages import browser, prediction_table
+from workflows.galaxy_files import galaxies, quick_config, write
 
 WAIT = 120_000
 Open = Callable[..., Any]

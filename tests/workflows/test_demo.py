@@ -2,9 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.galaxy_files import QUICK
-
 from gpzed.demo import run_demo
+from workflows.galaxy_files import QUICK
 
 
 def test_the_demo_leaves_everything(tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from pipeline.galaxy_files import quick_config
 
 from gpzed.catalog import Catalog, write_catalog
 from gpzed.simulate import simulate_survey
 from gpzed.workflows import evaluate, predict, train
+from workflows.galaxy_files import quick_config
 
 
 @pytest.mark.parametrize("suffix", ["fits", "csv", "hdf5", "parquet"])

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pipeline.galaxy_files import galaxies, quick_config, with_sentinels, write
 
 from gpzed.catalog import Catalog, PhotometrySchema, Sentinels, Status, catalog_info, read_catalog
 from gpzed.config import PredictConfig, SchemaConfig
@@ -27,6 +26,7 @@ from gpzed.workflows import (
     train,
     train_table,
 )
+from workflows.galaxy_files import galaxies, quick_config, with_sentinels, write
 
 predict_module = import_module("gpzed.workflows.predict")  # the package has a function of the same name
 train_module = import_module("gpzed.workflows.train")

@@ -8,13 +8,13 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from pipeline.galaxy_files import galaxies, quick_config, with_sentinels, write
 
 import gpzed.distributed.lsdb
 from gpzed.catalog import Catalog
 from gpzed.config import PredictConfig
 from gpzed.errors import ConfigError
 from gpzed.workflows import load_pipeline, predict_columns, predict_table, train
+from workflows.galaxy_files import galaxies, quick_config, with_sentinels, write
 
 if importlib.util.find_spec("lsdb") is None:
     pytest.skip("lsdb is not installed", allow_module_level=True)

@@ -43,6 +43,6 @@ def kill_a_worker(client) -> int:
 def pytest_collection_modifyitems(items):
     """Let sockets be that Dask leaves to the garbage collector."""
     for item in items:
-        if "/tests/distributed/" in item.path.as_posix():
+        if "/tests/scale/" in item.path.as_posix():
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
             item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))

@@ -10,12 +10,12 @@ import time
 
 import numpy as np
 import pytest
-from pipeline.galaxy_files import galaxies, quick_config, with_sentinels, write
 
 from gpzed.catalog import read_catalog, write_catalog
 from gpzed.config import PredictConfig
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.workflows import predict, predict_partitions, train
+from workflows.galaxy_files import galaxies, quick_config, with_sentinels, write
 
 
 @pytest.fixture(scope="module")

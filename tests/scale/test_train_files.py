@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pipeline.galaxy_files import galaxies, quick_config, write
 
 from gpzed.catalog import write_catalog
 from gpzed.cli import main
@@ -13,6 +12,7 @@ from gpzed.distributed import train as train_cluster
 from gpzed.distributed.train import Source
 from gpzed.errors import ConfigError
 from gpzed.workflows import load_pipeline, train
+from workflows.galaxy_files import galaxies, quick_config, write
 
 
 @pytest.fixture(scope="module")
