@@ -3,6 +3,7 @@
 # make test-scale   the tests that need Dask and LSDB, workers killed and all
 # make test-rail    the tests of the RAIL plugin, in an environment of their own
 # make bench   sets everything up and runs the benchmarks (JSON lines)
+# make paper   reproduces the tables and figures of the paper; PAPER_ARGS="--table metrics --size 10000" for a part
 # make league  trains and scores RAIL's codes and gpzed on DC2, in an environment of its own
 
 PYTHON ?= python3
@@ -10,7 +11,7 @@ VENV := .venv
 SOURCES := $(wildcard src/gpzed/compiled/_*.c src/gpzed/compiled/_*.h)
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint unit slow test-scale bench rivals test-rail league clean
+.PHONY: demo test lint unit slow test-scale bench paper rivals test-rail league clean
 
 $(VENV)/.stamp: pyproject.toml hatch_build.py $(SOURCES)
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "gpzed needs Python 3.11 or later; set PYTHON=python3.11")'
@@ -28,7 +29,7 @@ lint: $(VENV)/.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	PYTHONPATH=. $(BIN)/lint-imports
 
 unit: $(VENV)/.stamp
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
@@ -48,6 +49,9 @@ test-scale: .venv-scale/.stamp
 
 bench: $(VENV)/.stamp
 	$(BIN)/python benchmarks/run.py
+
+paper: $(VENV)/.stamp
+	$(BIN)/python -m experiments.paper $(or $(PAPER_ARGS),--all)
 
 rivals: $(VENV)/.stamp
 	benchmarks/rivals/setup.sh

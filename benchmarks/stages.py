@@ -13,10 +13,10 @@ from common import emit, environment
 from gpzed import GPzRegressor
 from gpzed.catalog import Catalog, extract_photometry, guess_schema
 from gpzed.errors import ConvergenceWarning
-from gpzed.features import fit_transformer
-from gpzed.paper.data import PAPER_INPUTS
+from gpzed.features import FeatureConfig, fit_transformer
 from gpzed.simulate import simulate_survey
 
+PAPER_INPUTS = FeatureConfig(magnitudes="pogson", colours=False, errors="inputs", missing="fill")
 N_VALID = 20_000
 
 

@@ -6,20 +6,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpzed.model import ExactGPRegressor, GPzRegressor, SPGPRegressor, load_model
+    from gpzed.model import GPzRegressor, load_model
     from gpzed.prediction import Prediction
 
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "ExactGPRegressor": "gpzed.model",
-    "SPGPRegressor": "gpzed.model",
     "GPzRegressor": "gpzed.model",
     "load_model": "gpzed.model",
     "Prediction": "gpzed.prediction",
 }
 
-__all__ = ["ExactGPRegressor", "GPzRegressor", "Prediction", "SPGPRegressor", "__version__", "load_model"]
+__all__ = ["GPzRegressor", "Prediction", "__version__", "load_model"]
 
 
 def __getattr__(name: str) -> Any:

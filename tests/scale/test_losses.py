@@ -10,12 +10,12 @@ import time
 
 import numpy as np
 import pytest
-from scale.conftest import kill_a_worker
-from scale.parts import reads, store, wave
 
 from gpzed import GPzRegressor
 from gpzed.distributed import data as partitioned
 from gpzed.errors import ClusterError
+from scale.conftest import kill_a_worker
+from scale.parts import reads, store, wave
 
 pytestmark = [
     pytest.mark.slow,

@@ -7,13 +7,13 @@ import dask.dataframe
 import numpy as np
 import pandas as pd
 import pytest
-from scale.parts import reads, store, wave
 from sklearn.base import clone
 
 from gpzed import GPzRegressor, load_model
 from gpzed.distributed import data as partitioned
 from gpzed.distributed.data import lottery
 from gpzed.errors import ClusterError
+from scale.parts import reads, store, wave
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
 QUICK = {"n_basis": 6, "max_iter": 4, "n_threads": 1, "random_state": 0}

@@ -27,7 +27,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "info": ("gpzed.cli.info", "Show what a model file holds."),
     "config": ("gpzed.cli.config", "Print a commented configuration file."),
     "sdss": ("gpzed.cli.sdss", "Print the query for the paper's SDSS sample."),
-    "paper": ("gpzed.cli.paper", "Make the tables and figures of the paper again."),
     "demo": ("gpzed.cli.demo", "Simulate a survey, train, predict and evaluate."),
     "completion": ("gpzed.cli.completion", "Print the shell completion script."),
 }

@@ -1,4 +1,4 @@
-"""Fitted models: the scikit-learn estimators, the committee and the model file."""
+"""Fitted models: the scikit-learn estimator, its committee and the model file."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import os
 
 from gpzed.errors import ModelFormatError
 from gpzed.model.estimator import GPzRegressor, StepInfo
-from gpzed.model.exact import ExactGPRegressor
 from gpzed.model.member import TrainingReport
 from gpzed.model.modelfile import read_model
-from gpzed.model.spgp import SPGPRegressor
 
-__all__ = ["ExactGPRegressor", "GPzRegressor", "SPGPRegressor", "StepInfo", "TrainingReport", "load_model"]
+__all__ = ["GPzRegressor", "StepInfo", "TrainingReport", "load_model"]
 
 
 def load_model(path: str | os.PathLike[str]) -> GPzRegressor:

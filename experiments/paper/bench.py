@@ -1,0 +1,100 @@
+"""What an experiment is, and what it is given to work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from experiments.data import Sets, Source, load_sets
+from experiments.paper.methods import Effort
+from experiments.paper.store import Part
+
+PAPER_SIZE = 100
+"""Basis functions, trees or learners of the tables (section 7.2)."""
+COMPLEXITIES = (5, 10, 25, 50, 100, 250, 500)
+"""Those of the figure of model complexity (section 7.1)."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The data, the effort and the options of a run.
+
+    Parameters
+    ----------
+    source : Source
+    effort : Effort
+    folder : path
+        Where results go.
+    size : int
+        Basis functions, trees or learners of the tables.
+    complexities : tuple of int
+        Those of the figure of model complexity.
+    annz2 : tuple of path
+        Output files of ANNz2 to add a row for.
+    quick : bool
+        Whether the experiments that bring their own data are to be small as well.
+    """
+
+    source: Source = field(default_factory=Source)
+    effort: Effort = field(default_factory=Effort)
+    folder: Path = Path("gpzed-paper")
+    size: int = PAPER_SIZE
+    complexities: tuple[int, ...] = COMPLEXITIES
+    annz2: tuple[str, ...] = ()
+    quick: bool = False
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """What the data are; files are read once to know."""
+        return self.source.identity()
+
+    @cached_property
+    def sets(self) -> Sets:
+        """The rows, read or simulated when first asked for."""
+        cache = Part("rows", self.identity, dict)
+        return load_sets(self.source, self.folder / "parts" / Path(cache.file_name).with_suffix(".npz"))
+
+    @property
+    def effort_inputs(self) -> dict[str, Any]:
+        """What of the effort changes results."""
+        return {"seed": self.effort.seed, "max_iter": self.effort.max_iter}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table to print: a heading per column, and rows of text."""
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table or figure of the paper.
+
+    Attributes
+    ----------
+    name : str
+    where : str
+        Its place in the paper.
+    title : str
+    parts : callable (Bench) -> sequence of Part
+        The work to be done; several experiments may share parts.
+    assemble : callable (sequence of stored parts) -> dict
+        The content of its file of results.
+    draw : callable (content) -> Figure, or None
+        The figure, from the content of the file alone.
+    table : callable (content) -> Table, or None
+        The table, from the content of the file alone.
+    """
+
+    name: str
+    where: str
+    title: str
+    parts: Callable[[Bench], Sequence[Part]]
+    assemble: Callable[[Sequence[dict[str, Any]]], dict[str, Any]]
+    draw: Callable[[dict[str, Any]], Any] | None = None
+    table: Callable[[dict[str, Any]], Table] | None = None

@@ -1,0 +1,148 @@
+"""The methods that the paper compares, behind one interface: train on the sets, predict distributions."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.data import Sets
+from experiments.rivals.exact import ExactGPRegressor
+from experiments.rivals.forest import train_forest
+from experiments.rivals.mlp import train_mlp
+from experiments.rivals.randomised import train_randomised
+from experiments.rivals.spgp_regressor import SPGPRegressor
+from experiments.rivals.tpz import HOW_TO_GET_TPZ, has_tpz, train_tpz
+from gpzed import GPzRegressor
+from gpzed._types import FloatArray
+from gpzed.engine.lbfgs import OptimizeReport
+from gpzed.errors import ConvergenceWarning, DataWarning
+from gpzed.model import TrainingReport
+from gpzed.prediction import Prediction
+
+EXACT_ROWS = 2_000
+"""Rows of the exact Gaussian process, whose time grows with their cube."""
+TPZ_TEST_ROWS = 2_000
+"""Rows predicted by RAIL's TPZ, which goes over objects and trees in a Python loop."""
+
+
+#: One Gaussian of the paper's kind for each object: no committee, no mixture, nothing done to its variance afterwards.
+PAPER_MODEL: dict[str, Any] = {"n_members": 1, "n_heads": 1, "recalibrate": "none", "coverage": False}
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What all methods are told: the seed, and the limit on iterations (None for the default of each)."""
+
+    seed: int = 0
+    max_iter: int | None = None
+    n_threads: int | None = None
+
+    @property
+    def iterations(self) -> dict[str, Any]:
+        """The limit as a keyword argument, if there is one."""
+        return {} if self.max_iter is None else {"max_iter": self.max_iter}
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained method: what it predicts, and what is worth recording of its training."""
+
+    predict: Callable[[FloatArray], Prediction]
+    details: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of the tables.
+
+    Attributes
+    ----------
+    name : str
+    counted : str
+        What its size counts: basis functions, trees, ...
+    train : callable (Sets, size, Effort) -> Trained
+    max_test : int or None
+        Most rows it predicts in reasonable time.
+    available : callable () -> bool
+    how_to_get : str
+        What to do where it is not available.
+    """
+
+    name: str
+    counted: str
+    train: Callable[[Sets, int, Effort], Trained]
+    max_test: int | None = None
+    available: Callable[[], bool] = lambda: True
+    how_to_get: str = ""
+
+
+def _details(report: TrainingReport | OptimizeReport) -> dict[str, Any]:
+    return {
+        "status": report.status,
+        "iterations": len(report.history),
+        "best_iteration": report.best_iteration,
+        "evaluations": report.n_evaluations,
+        "validation_score": report.best_score,
+    }
+
+
+def _gpz(covariance: str) -> Callable[[Sets, int, Effort], Trained]:
+    def train(sets: Sets, size: int, effort: Effort) -> Trained:
+        options = {**PAPER_MODEL, **effort.iterations}
+        model = GPzRegressor(size, covariance, random_state=effort.seed, n_threads=effort.n_threads, **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # recorded as the status
+            model.fit(sets.train.X, sets.train.z, validation_data=sets.validation_data)
+        return Trained(model.predict_distribution, _details(model.report_))
+
+    return train
+
+
+def _spgp(sets: Sets, size: int, effort: Effort) -> Trained:
+    model = SPGPRegressor(size, random_state=effort.seed, n_threads=effort.n_threads, **effort.iterations)
+    model.fit(sets.train.X, sets.train.z, validation_data=sets.validation_data)
+    return Trained(model.predict_distribution, _details(model.report_))
+
+
+def _exact(sets: Sets, size: int, effort: Effort) -> Trained:
+    model = ExactGPRegressor(max_rows=size, random_state=effort.seed)
+    with warnings.catch_warnings():
+        for expected in (ConvergenceWarning, DataWarning):  # it is meant to take a subset, which is recorded
+            warnings.simplefilter("ignore", expected)
+        model.fit(sets.train.X, sets.train.z)
+    return Trained(model.predict_distribution, {"rows": model.n_rows_})
+
+
+def _forest(sets: Sets, size: int, effort: Effort) -> Trained:
+    return Trained(*train_forest(sets.train, size, effort.seed, effort.n_threads))
+
+
+def _randomised(sets: Sets, size: int, effort: Effort) -> Trained:
+    return Trained(*train_randomised(sets, size, effort.seed, effort.n_threads))
+
+
+def _tpz(sets: Sets, size: int, effort: Effort) -> Trained:
+    return Trained(*train_tpz(sets, size, effort.seed))
+
+
+def _mlp(sets: Sets, size: int, effort: Effort) -> Trained:
+    return Trained(*train_mlp(sets, size, effort.seed, effort.max_iter))
+
+
+#: All methods of the tables by name, in their order.
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method("TPZ", "trees", _tpz, TPZ_TEST_ROWS, has_tpz, HOW_TO_GET_TPZ),
+        Method("forest", "trees", _forest),
+        Method("randomised", "learners", _randomised),
+        Method("exact GP", "training rows", _exact),
+        Method("SPGP", "pseudo-inputs", _spgp),
+        *(Method(f"GP{code}", "basis functions", _gpz(code)) for code in ("GL", "VL", "GD", "VD", "GC", "VC")),
+    )
+}
+
+#: The networks of appendix B: the sigmoid basis trained by the evidence, and by least squares.
+NETWORKS: dict[str, Method] = {"ANN": Method("ANN", "neurons", _gpz("ANN")), "MLP": Method("MLP", "neurons", _mlp)}

@@ -1,0 +1,168 @@
+"""Run experiments, or draw them again from their files of results."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from experiments.paper.bench import Bench, Experiment, Table
+from experiments.paper.methods import Effort
+from experiments.paper.registry import EXPERIMENTS
+from experiments.paper.store import ResultError, obtain, provenance, read_json, write_json
+from gpzed.errors import ConfigError
+from gpzed.plots import figure_style, save_figure
+from gpzed.workflows import Reporter
+
+QUICK_SIZE, QUICK_ITERATIONS, QUICK_BASIS, QUICK_COMPLEXITIES = 500, 15, 10, (5, 10)
+
+
+@dataclass(frozen=True)
+class PaperReport:
+    """What an experiment left behind.
+
+    Attributes
+    ----------
+    experiment : Experiment
+    content : dict
+        What its file of results holds.
+    files : tuple of Path
+    """
+
+    experiment: Experiment
+    content: dict[str, Any]
+    files: tuple[Path, ...]
+
+    @property
+    def table(self) -> Table | None:
+        """Its table, if it has one."""
+        return None if self.experiment.table is None else self.experiment.table(self.content["results"])
+
+
+def quick_bench(bench: Bench) -> Bench:
+    """Return the same with everything small: a test of the machinery in a minute, not of the methods."""
+    source = replace(bench.source, size=min(bench.source.size, QUICK_SIZE))
+    effort: Effort = replace(bench.effort, max_iter=QUICK_ITERATIONS)
+    return replace(bench, source=source, effort=effort, quick=True, size=QUICK_BASIS, complexities=QUICK_COMPLEXITIES)
+
+
+def find_experiments(names: Sequence[str], kind: str | None = None) -> list[Experiment]:
+    """Return the experiments of some names, which must have a table or a figure if `kind` says so.
+
+    Raises
+    ------
+    ConfigError
+        If there is none of a name, or it has no such thing.
+    """
+    found = []
+    for name in names:
+        if name not in EXPERIMENTS:
+            near = difflib.get_close_matches(name, EXPERIMENTS, 1, 0.5)
+            hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(EXPERIMENTS)}"
+            raise ConfigError(f"there is no experiment '{name}'; {hint}")
+        experiment = EXPERIMENTS[name]
+        if kind is not None and getattr(experiment, "table" if kind == "table" else "draw") is None:
+            others = [e.name for e in EXPERIMENTS.values() if getattr(e, "table" if kind == "table" else "draw")]
+            raise ConfigError(f"'{name}' has no {kind}; those that have: {', '.join(others)}")
+        found.append(experiment)
+    return found
+
+
+def run_paper(
+    experiments: Sequence[Experiment],
+    bench: Bench,
+    *,
+    formats: Sequence[str] = ("png",),
+    reporter: Reporter | None = None,
+    done_only: bool = False,
+) -> list[PaperReport]:
+    """Run experiments and write their files of results and figures.
+
+    Parameters
+    ----------
+    experiments : sequence of Experiment
+    bench : Bench
+        Parts that its folder has results of, from the same inputs, are not run again.
+    formats : sequence of str
+        Of the figures; empty for none.
+    reporter : Reporter, optional
+    done_only : bool
+        Compute nothing: make tables and figures of the parts that are done, and leave out the others.
+
+    Returns
+    -------
+    list of PaperReport
+
+    Raises
+    ------
+    ResultError
+        With `done_only`, if no part of an experiment is done.
+    """
+    reporter = reporter or Reporter()
+    reports = []
+    for experiment in experiments:
+        reporter.say(f"{experiment.name} ({experiment.where}): {experiment.title}")
+        wanted, folder = experiment.parts(bench), bench.folder / "parts"
+        if done_only:
+            wanted = [part for part in wanted if (folder / part.file_name).exists()]
+            if not wanted:
+                raise ResultError(f"no part of '{experiment.name}' is done in '{folder}'; run it first")
+        parts = [obtain(part, folder, reporter) for part in wanted]
+        hashes = {part["result"]["data_sha256"] for part in parts if "data_sha256" in part["result"]}
+        content = {
+            "experiment": experiment.name,
+            "paper": experiment.where,
+            "title": experiment.title,
+            "seed": bench.effort.seed,
+            "quick": bench.quick,
+            "data": bench.identity if hashes else None,
+            "data_sha256": sorted(hashes),
+            "provenance": provenance(),
+            "seconds": {part["part"]: part["seconds"] for part in parts},
+            "results": experiment.assemble(parts),
+        }
+        path = bench.folder / f"{experiment.name}.json"
+        write_json(path, content)
+        reports.append(_finished(experiment, path, bench.folder, formats))
+    return reports
+
+
+def draw_paper(
+    experiments: Sequence[Experiment],
+    results: str | Path,
+    folder: str | Path | None = None,
+    *,
+    formats: Sequence[str] = ("png",),
+) -> list[PaperReport]:
+    """Draw figures and make tables from files of results alone.
+
+    Parameters
+    ----------
+    experiments : sequence of Experiment
+    results : path
+        Folder that holds the files of results.
+    folder : path, optional
+        Where figures go; the same by default.
+    formats : sequence of str
+
+    Returns
+    -------
+    list of PaperReport
+    """
+    target = Path(results if folder is None else folder)
+    return [_finished(each, Path(results) / f"{each.name}.json", target, formats) for each in experiments]
+
+
+def _finished(experiment: Experiment, path: Path, folder: Path, formats: Sequence[str]) -> PaperReport:
+    content = read_json(path)
+    files = [path]
+    if experiment.draw is not None and formats:
+        with figure_style():
+            figure = experiment.draw(content["results"])
+        folder.mkdir(parents=True, exist_ok=True)
+        for suffix in formats:
+            files.append(folder / f"{experiment.name}.{suffix}")
+            save_figure(figure, files[-1], dpi=150)
+    return PaperReport(experiment, content, tuple(files))

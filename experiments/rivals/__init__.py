@@ -1,0 +1,1 @@
+"""Methods that the paper compares GPz with, or stand-ins for them."""

@@ -1,0 +1,349 @@
+"""SPGP, also called FITC (Snelson & Ghahramani 2005; section 6.1 of the paper), on the same block engine as GPz.
+
+A Gaussian process with the squared-exponential kernel of appendix A, ``k(x, x') = h^2 phi(x, x')``, is replaced by
+its projection on m pseudo-inputs P, what the projection leaves out being treated as independent noise:
+
+    Q = K_nm K_mm^-1 K_mn,        y ~ N(0, Q + diag(K - Q) + s2 I).
+
+With ``R = K_mm / h^2``, whose inverse is ``W' W``, the same density comes from weights a of unit prior covariance,
+
+    V = h W Phi,   f = V' a,   a ~ N(0, I),   1 / B_i = s2 + h^2 - |V_i|^2,
+
+so that ``w = h W' a`` has the prior covariance ``h^2 R^-1`` and the sums over rows are those of GPz with V in the
+place of Phi: ``S = V B V' + I`` and ``a_mean = S^-1 V B y``. Arrays over rows are stored features first, and
+the residual is prediction minus truth, ``delta = V' a_mean - y``. Weights of rows are not part of this model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from experiments.rivals.base import START_NOISE, draw
+from gpzed._types import FloatArray
+from gpzed.compiled.fastmath import exp_in_place
+from gpzed.engine.threads import Block, Engine, Scratch, Sums, Team
+from gpzed.errors import NumericalError
+from gpzed.gp.basis import coefficients, pull_back, quadratic_map
+from gpzed.gp.evidence import LOG_2PI
+from gpzed.gp.initialize import InitMethod, start_centres
+from gpzed.gp.linalg import cholesky, triangular_product
+from gpzed.gp.posterior import Posterior, weight_posterior
+from gpzed.gp.predictive import Predictive, predict_blocks
+
+JITTER = 1e-6
+"""Added to the unit diagonal of R, always: pseudo-inputs attract each other, and R is singular where two coincide.
+It is part of the model (pseudo-targets with a noise of a thousandth of h), so value and gradient stay consistent."""
+MAX_LOG = 30.0
+"""Logarithms of scales beyond this are a diverged step of the optimiser, not a model of standardised data."""
+
+
+@dataclass(frozen=True)
+class SPGPParameters:
+    """Free parameters, or a gradient for them.
+
+    Attributes
+    ----------
+    P : ndarray of shape (m, d)
+        Pseudo-inputs.
+    log_length : ndarray of shape (1,) or (d,)
+        Logarithm of the length-scale, shared or per feature.
+    log_h : float
+        Logarithm of the height of the kernel; its square is the prior variance of the function.
+    log_noise : float
+        Logarithm of the noise variance s2.
+    """
+
+    P: FloatArray
+    log_length: FloatArray
+    log_h: float
+    log_noise: float
+
+    @property
+    def Lambda(self) -> FloatArray:
+        """Precision matrix shared by all pseudo-inputs, its diagonal only, of shape (1, d)."""
+        return np.broadcast_to(np.exp(-2.0 * self.log_length), (1, self.P.shape[1]))
+
+
+@dataclass(frozen=True)
+class SPGPLayout:
+    """How parameters lie in the flat vector theta."""
+
+    m: int
+    d: int
+    per_feature: bool = False
+
+    @property
+    def size(self) -> int:
+        """Length of theta."""
+        return self.m * self.d + (self.d if self.per_feature else 1) + 2
+
+    def pack(self, parameters: SPGPParameters) -> FloatArray:
+        """Flatten parameters (or a gradient) into theta."""
+        p = parameters
+        return np.concatenate([p.P.ravel(), p.log_length, [p.log_h, p.log_noise]])
+
+    def unpack(self, theta: FloatArray) -> SPGPParameters:
+        """Inverse of `pack`."""
+        n_P = self.m * self.d
+        P = theta[:n_P].reshape(self.m, self.d)
+        return SPGPParameters(P, theta[n_P:-2], float(theta[-2]), float(theta[-1]))
+
+
+def start_parameters(
+    X: FloatArray, layout: SPGPLayout, rng: np.random.Generator, method: InitMethod = "kmeans"
+) -> SPGPParameters:
+    """Parameters to start the optimiser from, for whitened inputs (n, d) and a target of unit variance.
+
+    The length-scale starts at the root mean square distance of a row from the centre, sqrt(d): the kernel then
+    spans the data, and the optimiser need only sharpen it.
+    """
+    length = np.full(layout.d if layout.per_feature else 1, 0.5 * np.log(layout.d))
+    return SPGPParameters(start_centres(X, layout.m, method, rng), length, 0.0, float(np.log(START_NOISE)))
+
+
+@dataclass(frozen=True)
+class SPGPState:
+    """What the kernels need to know of the parameters: made once per evaluation, sent to every block."""
+
+    Ct: FloatArray  # (m, q)
+    hW: FloatArray  # (m, m) lower triangular, h W with R^-1 = W' W
+    h2: float
+    s2: float
+
+
+def _correlation(parameters: SPGPParameters) -> FloatArray:
+    """``phi(p_j, p_k)`` of all pairs of pseudo-inputs, (m, m), without jitter."""
+    P = parameters.P
+    Ct = coefficients(P, parameters.Lambda).T
+    R = np.exp(Ct @ _map(P.T))
+    np.fill_diagonal(R, 1.0)
+    return 0.5 * (R + R.T)
+
+
+def _map(Pt: FloatArray) -> FloatArray:
+    d, m = Pt.shape
+    return quadratic_map(Pt, False, np.empty((1 + 2 * d, m)))
+
+
+def make_state(parameters: SPGPParameters) -> SPGPState:
+    """Prepare the parameters for the kernels.
+
+    Raises
+    ------
+    NumericalError
+        If a scale is out of all proportion.
+    """
+    scales = np.array([*parameters.log_length, parameters.log_h, parameters.log_noise])
+    if not np.all(np.abs(scales) < MAX_LOG):  # also catches NaN
+        raise NumericalError(f"a length-scale, height or noise lies beyond exp(+-{MAX_LOG:g}).")
+    R = _correlation(parameters)
+    R[np.diag_indices_from(R)] += JITTER
+    h = float(np.exp(parameters.log_h))
+    Ct = np.ascontiguousarray(coefficients(parameters.P, parameters.Lambda).T)
+    return SPGPState(Ct, h * cholesky(R).whitener, h**2, float(np.exp(parameters.log_noise)))
+
+
+def _responses(block: Block, scratch: Scratch, state: SPGPState) -> tuple[FloatArray, FloatArray]:
+    """``Zt`` (q, n) and ``Phi`` (m, n)."""
+    m, q = state.Ct.shape
+    n = block.Xt.shape[1]
+    Zt = quadratic_map(block.Xt, False, scratch.array("Z", (q, n)))
+    Phi = scratch.array("Phi", (m, n))
+    np.matmul(state.Ct, Zt, out=Phi)
+    exp_in_place(Phi)  # Eq. 3.2
+    return Zt, Phi
+
+
+def _whitened(Phi: FloatArray, scratch: Scratch, state: SPGPState) -> FloatArray:
+    """``V = h W Phi`` (m, n), in the memory that the engine keeps for the second pass if it grants any."""
+    size = Phi.size
+    V = scratch.array("V", Phi.shape) if scratch.kept is None else scratch.kept[:size].reshape(Phi.shape)
+    return triangular_product(state.hW, Phi, V)
+
+
+def _slack(V: FloatArray, state: SPGPState) -> FloatArray:
+    """``diag(K - Q)`` (n,): prior variance that the pseudo-inputs do not explain; never negative but for rounding."""
+    explained: FloatArray = np.einsum("ij,ij->j", V, V)
+    return np.maximum(state.h2 - explained, 0.0)
+
+
+def forward(block: Block, scratch: Scratch, state: SPGPState) -> Sums:
+    """First pass: ``V B V'``, ``V B y`` and ``ln |B|``."""
+    _, Phi = _responses(block, scratch, state)
+    V = _whitened(Phi, scratch, state)
+    variance = state.s2 + _slack(V, state)
+    sqrt_B = 1.0 / np.sqrt(variance)
+    Psi = np.multiply(V, sqrt_B, out=Phi)
+    return Psi @ Psi.T, Psi @ (sqrt_B * block.y), np.asarray(-np.log(variance).sum())
+
+
+def backward(block: Block, scratch: Scratch, state: SPGPState, posterior: Posterior) -> Sums:
+    """Second pass: what value and gradient need of the rows.
+
+    With ``g = dL/d ln B = 1/2 (1 - B delta^2 - B nu)`` (cf. Eq. C.6) and ``c = g B = dL/d|V_i|^2`` the gradient
+    for V is ``E = 2 V c - a (B delta)' - S^-1 V B``, and for ln Phi it is ``G = (h W' E) o Phi`` (cf. Eq. C.7).
+
+    Returns
+    -------
+    grad_C : ndarray of shape (q, m)
+        ``Z' G``.
+    V_c_V : ndarray of shape (m, m)
+    sum_c, sum_c_slack, misfit : ndarray of shape ()
+        ``sum c``, ``sum c diag(K - Q)`` and ``delta' B delta``.
+    """
+    Zt, Phi = _responses(block, scratch, state)
+    kept = scratch.kept
+    V = _whitened(Phi, scratch, state) if kept is None else kept[: Phi.size].reshape(Phi.shape)
+    slack = _slack(V, state)
+    B = 1.0 / (state.s2 + slack)
+    half = triangular_product(posterior.factor.whitener, V, scratch.array("half", V.shape))
+    nu = np.einsum("ij,ij->j", half, half)
+    delta = posterior.w_mean @ V - block.y
+    c = 0.5 * B * (1.0 - B * delta**2 - B * nu)
+    Vc = np.multiply(V, c, out=scratch.array("Vc", V.shape))
+    E = np.matmul(posterior.factor.whitener.T, half, out=scratch.array("E", V.shape))  # S^-1 V
+    E += posterior.w_mean[:, None] * delta
+    E *= -B
+    E += 2.0 * Vc
+    G = np.matmul(state.hW.T, E, out=half)
+    G *= Phi
+    sums = np.asarray(c.sum()), np.asarray(c @ slack), np.asarray(delta @ (B * delta))
+    return Zt @ G.T, Vc @ V.T, *sums
+
+
+@dataclass(frozen=True)
+class LogMarginalLikelihood:
+    """Terms of ``ln N(y; 0, Q + diag(K - Q) + s2 I)``; `total` is their sum."""
+
+    misfit: float  # -1/2 delta' B delta
+    log_noise: float  # 1/2 ln |B|
+    normalisation: float  # -n/2 ln 2 pi
+    weight_penalty: float  # -1/2 a' a, which is -1/2 w' K_mm w
+    occam: float  # -1/2 ln |S|, prior of the weights included: S is relative to it
+
+    @property
+    def total(self) -> float:
+        """The log marginal likelihood."""
+        return float(sum(getattr(self, field.name) for field in fields(self)))
+
+
+@dataclass(frozen=True)
+class SPGPEvaluation:
+    """Everything one evaluation of the marginal likelihood gives."""
+
+    likelihood: LogMarginalLikelihood
+    gradient: SPGPParameters
+    posterior: Posterior
+    state: SPGPState
+
+
+def fit_posterior(engine: Engine, parameters: SPGPParameters) -> tuple[SPGPState, Posterior, float]:
+    """First pass alone: state, posterior of the weights a (whitener ready for threads), and ``ln |B|``."""
+    state = make_state(parameters)
+    V_B_V, V_B_y, log_det_B = engine.sum(forward, state)
+    posterior = weight_posterior(V_B_V, V_B_y, np.ones(len(V_B_y)))
+    posterior.factor.whitener  # noqa: B018  computed once, before the threads ask for it
+    return state, posterior, float(log_det_B)
+
+
+def evaluate(engine: Engine, parameters: SPGPParameters) -> SPGPEvaluation:
+    """Log marginal likelihood and its gradient for every parameter.
+
+    Parameters
+    ----------
+    engine : Engine
+        Holds the rows; their weights are ignored.
+    parameters : SPGPParameters
+
+    Returns
+    -------
+    SPGPEvaluation
+    """
+    state, posterior, log_det_B = fit_posterior(engine, parameters)
+    grad_C, V_c_V, sum_c, sum_c_slack, misfit = engine.sum(backward, state, posterior)
+    a = posterior.w_mean
+    likelihood = LogMarginalLikelihood(
+        misfit=-0.5 * float(misfit),
+        log_noise=0.5 * log_det_B,
+        normalisation=-0.5 * LOG_2PI * engine.n,
+        weight_penalty=-0.5 * float(a @ a),
+        occam=-0.5 * posterior.factor.log_det,
+    )
+    E_V = np.outer(a, a) + posterior.factor.inverse - np.eye(len(a)) + 2.0 * V_c_V  # sum_i E_i V_i'
+    grad_P, grad_Lambda = pull_back(grad_C, parameters.P, parameters.Lambda)
+    grad_P_R, grad_Lambda_R = _pull_back_correlation(parameters, state, E_V)
+    grad_log_length = -2.0 * parameters.Lambda[0] * (grad_Lambda + grad_Lambda_R)[0]
+    if len(parameters.log_length) == 1:
+        grad_log_length = grad_log_length.sum(keepdims=True)
+    gradient = SPGPParameters(
+        P=grad_P + grad_P_R,
+        log_length=grad_log_length,
+        log_h=float(a @ a + posterior.factor.inverse_diagonal.sum() - len(a) - 2.0 * sum_c_slack),
+        log_noise=-state.s2 * float(sum_c),
+    )
+    return SPGPEvaluation(likelihood, gradient, posterior, state)
+
+
+def _pull_back_correlation(
+    parameters: SPGPParameters, state: SPGPState, E_V: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Gradients for P and Lambda by way of R alone, ``dL/dR = -1/2 W' (E V') W``, since ``V = h W Phi``."""
+    P = parameters.P
+    grad_log_R = -0.5 / state.h2 * (state.hW.T @ E_V @ state.hW) * _correlation(parameters)
+    np.fill_diagonal(grad_log_R, 0.0)  # the correlation of a point with itself is 1 whatever the parameters
+    grad_P, grad_Lambda = pull_back(_map(P.T) @ grad_log_R, P, parameters.Lambda)
+    return 2.0 * grad_P, grad_Lambda  # twice: a pseudo-input is a centre and a row of R
+
+
+def _predict_block(block: Block, scratch: Scratch, state: SPGPState, posterior: Posterior) -> Predictive:
+    _, Phi = _responses(block, scratch, state)
+    V = triangular_product(state.hW, Phi, scratch.array("V", Phi.shape))
+    half = triangular_product(posterior.factor.whitener, V, Phi)
+    nu = np.einsum("ij,ij->j", half, half) + _slack(V, state)
+    return Predictive(posterior.w_mean @ V, nu, np.full(V.shape[1], state.s2), np.zeros_like(nu))
+
+
+def score(block: Block, scratch: Scratch, state: SPGPState, posterior: Posterior) -> Sums:
+    """Kernel: log-likelihood of rows that did not enter the fit, and their number."""
+    mean, nu, noise, _ = _predict_block(block, scratch, state, posterior)
+    variance = nu + noise
+    log_likelihood = -0.5 * ((block.y - mean) ** 2 / variance + np.log(variance) + LOG_2PI)
+    return np.asarray(log_likelihood.sum()), np.asarray(float(len(mean)))
+
+
+def predict(X: FloatArray, state: SPGPState, posterior: Posterior, team: Team) -> Predictive:
+    """Predict for rows in memory, block by block over the threads of `team`.
+
+    The mean is ``V' a_mean``, the model variance ``diag(K - Q) + V' S^-1 V`` (which returns to h^2 far from all
+    pseudo-inputs), the noise variance s2.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    state : SPGPState
+    posterior : Posterior
+    team : Team
+    """
+    return predict_blocks(X, len(posterior.w_mean), team, _predict_block, state, posterior)
+
+
+def sample_functions(
+    X: FloatArray,
+    parameters: SPGPParameters,
+    state: SPGPState,
+    posterior: Posterior,
+    n_samples: int,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Draw functions from the posterior: values at X, (n, n_samples), jointly Gaussian over the rows.
+
+    Weights ``a ~ N(a_mean, S^-1)`` give ``V' a``; what they leave open has the covariance ``K - Q``, an (n, n) matrix.
+    """
+    epsilon = rng.standard_normal((len(posterior.w_mean), n_samples))
+    a = posterior.w_mean[:, None] + posterior.factor.whitener.T @ epsilon
+    block = Block(np.ascontiguousarray(X.T), np.empty(0), np.empty(0))
+    V = triangular_product(state.hW, _responses(block, Scratch(), state)[1], np.empty((len(a), len(X))))
+    at_X = SPGPParameters(X, parameters.log_length, parameters.log_h, parameters.log_noise)
+    return V.T @ a + draw(state.h2 * _correlation(at_X) - V.T @ V, n_samples, rng)

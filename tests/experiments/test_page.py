@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from experiments.paper.command import command
+from experiments.paper.page import BLOCK, PAGE, ROOT, render
+
+if not PAGE.exists():
+    pytest.skip("the pages are not part of this distribution", allow_module_level=True)
+
+
+def test_the_tables_of_the_page_are_those_of_the_results() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert len(BLOCK.findall(text)) >= 10
+    assert render(text) == text, "run `python -m experiments.paper.page`"
+
+
+def test_the_commands_of_the_page_parse() -> None:
+    text = PAGE.read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = re.findall(r"(?m)^python -m experiments.paper (.*)$", text)
+    assert len(lines) >= 8
+    for line in [*lines, *re.findall(r'(?m)^make paper PAPER_ARGS="(.*?)"', text)]:
+        with command.make_context("paper", shlex.split(line)):
+            pass
+
+
+def test_the_package_does_not_import_the_experiments() -> None:
+    modules = list((ROOT / "src").rglob("*.py"))
+    assert modules
+    assert [path for path in modules if re.search(r"\b(import|from) experiments\b", path.read_text("utf-8"))] == []
