@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 import reference
+from gpzed import GPzRegressor, Training
 from gpzed.engine.threads import ThreadEngine
 from gpzed.gp.evidence import evaluate
 from gpzed.gp.parameters import Layout, Parameters
 from gpzed.incomplete.blur import Kind
 
+TRAINING = tuple(field.name for field in fields(Training))
 CODES = ("GL", "VL", "GD", "VD", "GC", "VC")
+
+
+def one_model(n_basis="auto", covariance="VC", **options):
+    """A model of one member with one head, quick to train; options of `Training` may stand beside its own."""
+    small = {"n_heads": 1, "n_members": 1, "mean_function": "constant", "validation_fraction": 0.2}
+    own = {name: value for name, value in options.items() if name not in TRAINING}
+    training = Training(**{name: value for name, value in options.items() if name in TRAINING})
+    return GPzRegressor(n_basis, covariance, **small | own, training=training)
 
 
 @dataclass(frozen=True)

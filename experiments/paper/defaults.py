@@ -70,8 +70,8 @@ def _with_colours(X: FloatArray, names: Sequence[str]) -> FloatArray:
 
 
 def _parts(bench: Bench) -> Sequence[Part]:
-    model = {} if bench.effort.max_iter is None else {"max_iter": bench.effort.max_iter}
-    config = RunConfig.from_dict({"seed": bench.effort.seed, "model": model})
+    training = {} if bench.effort.max_iter is None else {"max_iter": bench.effort.max_iter}
+    config = RunConfig.from_dict({"seed": bench.effort.seed, "training": training})
 
     def ours() -> dict[str, Any]:
         learn, judge, schema = read_tables(bench.source)

@@ -18,7 +18,7 @@ from gpzed import GPzRegressor
 from gpzed._types import FloatArray
 from gpzed.engine.lbfgs import OptimizeReport
 from gpzed.errors import ConvergenceWarning, DataWarning
-from gpzed.model import TrainingReport
+from gpzed.model import Training, TrainingReport
 from gpzed.prediction import Prediction
 
 EXACT_ROWS = 2_000
@@ -28,7 +28,14 @@ TPZ_TEST_ROWS = 2_000
 
 
 #: One Gaussian of the paper's kind for each object: no committee, no mixture, nothing done to its variance afterwards.
-PAPER_MODEL: dict[str, Any] = {"n_members": 1, "n_heads": 1, "recalibrate": "none", "coverage": False}
+PAPER_MODEL: dict[str, Any] = {
+    "n_members": 1,
+    "n_heads": 1,
+    "calibrate": "noise",
+    "coverage": False,
+    "mean_function": "constant",
+    "validation_fraction": 0.2,
+}
 
 
 @dataclass(frozen=True)
@@ -90,7 +97,7 @@ def _details(report: TrainingReport | OptimizeReport) -> dict[str, Any]:
 
 def _gpz(covariance: str) -> Callable[[Sets, int, Effort], Trained]:
     def train(sets: Sets, size: int, effort: Effort) -> Trained:
-        options = {**PAPER_MODEL, **effort.iterations}
+        options = {**PAPER_MODEL, "training": Training(**effort.iterations)}
         model = GPzRegressor(size, covariance, random_state=effort.seed, n_threads=effort.n_threads, **options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # recorded as the status

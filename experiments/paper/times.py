@@ -17,7 +17,7 @@ from experiments.paper.methods import PAPER_MODEL
 from experiments.paper.store import Part
 from experiments.rivals.forest import train_forest
 from experiments.rivals.spgp_regressor import SPGPRegressor
-from gpzed import GPzRegressor
+from gpzed import GPzRegressor, Training
 from gpzed._types import FloatArray
 from gpzed.errors import ConvergenceWarning
 from gpzed.plots import plot_complexity
@@ -66,12 +66,12 @@ def measure(name: str, size: Mapping[str, int], seed: int, n_threads: int | None
         started = clock()
         train_forest(rows, m, seed, n_threads)
         return clock() - started
-    common: dict[str, Any] = {"init": "data", "validation_fraction": 0.0, "max_iter": STEPS, "n_threads": n_threads}
-    model: Any = (
-        SPGPRegressor(m, random_state=seed, **common)
-        if name == "SPGP"
-        else GPzRegressor(m, name[2:], coarse_to_fine=False, random_state=seed, **{**PAPER_MODEL, **common})
-    )
+    common: dict[str, Any] = {"validation_fraction": 0.0, "n_threads": n_threads, "random_state": seed}
+    if name == "SPGP":
+        model: Any = SPGPRegressor(m, init="data", max_iter=STEPS, **common)
+    else:
+        training = Training(init="data", max_iter=STEPS, coarse_to_fine=False)
+        model = GPzRegressor(m, name[2:], training=training, **{**PAPER_MODEL, **common})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         history = model.fit(rows.X, rows.z).report_.history

@@ -6,18 +6,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpzed.model import GPzRegressor, load_model
+    from gpzed.model import GPzRegressor, Run, Training, load_model
     from gpzed.prediction import Prediction
 
 __version__ = "0.1.0"
 
 _PUBLIC = {
     "GPzRegressor": "gpzed.model",
+    "Run": "gpzed.model",
+    "Training": "gpzed.model",
     "load_model": "gpzed.model",
     "Prediction": "gpzed.prediction",
 }
 
-__all__ = ["GPzRegressor", "Prediction", "__version__", "load_model"]
+__all__ = [
+    "GPzRegressor",
+    "Prediction",
+    "Run",
+    "Training",
+    "__version__",
+    "load_model",
+]
 
 
 def __getattr__(name: str) -> Any:

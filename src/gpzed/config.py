@@ -1,7 +1,7 @@
 """One configuration for a run: frozen sections, read strictly from TOML, with a commented template.
 
-Options of the model are those of `GPzRegressor`: names, types, defaults and descriptions are read from its signature
-and docstring, never written a second time.
+Options of the model are those of `GPzRegressor` and `Training`: names, types, defaults and descriptions are read from
+signature and docstring, never written a second time.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from gpzed._config_text import commented, describe_type, fits_type, nearest, par
 from gpzed.catalog.photometry import Sentinels
 from gpzed.errors import ConfigError
 from gpzed.features import FeatureConfig, SplitConfig, WeightConfig
-from gpzed.model import GPzRegressor
+from gpzed.model import GPzRegressor, Training
 from gpzed.model.options import check_options
 
-#: Arguments of the estimator that are no options of a run: set by the pipeline.
-NOT_OPTIONS = ("self", "checkpoint", "keep_checkpoint", "callback", "engine", "random_state")
+NOT_OPTIONS = ("self", "training", "random_state")
+"""Arguments of the estimator that section [model] does not have: [training] and the seed have their own places."""
 
 
 @dataclass(frozen=True)
@@ -121,20 +121,11 @@ class PredictConfig:
             raise ConfigError(f"`chunk_rows` is {self.chunk_rows}; expected at least 1")
 
 
-#: Where runs from files differ from the estimator: what did best on all catalogues (docs/explanation/mixtures.md).
-RUN_DEFAULTS: dict[str, Any] = {
-    "n_heads": 8,
-    "n_members": 5,
-    "mean_function": "linear",
-    "validation_fraction": 0.1,
-}
-
-
 def _model_fields() -> list[tuple[str, Any, Any]]:
     hints = get_type_hints(GPzRegressor.__init__)
     parameters = inspect.signature(GPzRegressor.__init__).parameters
     return [
-        (name, hints[name], field(default=RUN_DEFAULTS.get(name, parameter.default)))
+        (name, hints[name], field(default=parameter.default))
         for name, parameter in parameters.items()
         if name not in NOT_OPTIONS
     ]
@@ -151,7 +142,7 @@ ModelConfig: Any = make_dataclass(
     "ModelConfig", _model_fields(), frozen=True, namespace={"__post_init__": _check_model}
 )
 ModelConfig.__doc__ = (
-    "The model and its training: the options of `gpzed.GPzRegressor`.\n\n"
+    "The model: the options of `gpzed.GPzRegressor`.\n\n"
     + inspect.cleandoc(GPzRegressor.__doc__ or "").partition("\n\n")[2]
 )
 ModelConfig.__module__ = __name__
@@ -174,11 +165,32 @@ class RunConfig:
     weights: WeightConfig = field(default_factory=WeightConfig)
     split: SplitConfig = field(default_factory=SplitConfig)
     model: Any = field(default_factory=ModelConfig)
+    training: Training = field(default_factory=Training)
     predict: PredictConfig = field(default_factory=PredictConfig)
 
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise ConfigError(f"`seed` is {self.seed}; expected a whole number >= 0")
+
+    @classmethod
+    def paper(cls) -> RunConfig:
+        """Return the configuration of the paper: its model, inputs and predictions.
+
+        `GPzRegressor.paper` on magnitudes and the logarithms of their errors (section 6.2), with the mean of one
+        Gaussian as the redshift. How rows are split, weighted and named is left as by default.
+        """
+        model = GPzRegressor.paper()
+        options = {item.name: getattr(model, item.name) for item in dataclasses.fields(ModelConfig)}
+        return cls(
+            features=FeatureConfig(magnitudes="pogson", errors="inputs", missing="fill", clip=0.0),
+            model=ModelConfig(**options),
+            training=model.training or Training(),
+            predict=PredictConfig(point="mean", positive=False),
+        )
+
+    def regressor(self) -> GPzRegressor:
+        """Return the estimator that these options describe, not yet fitted."""
+        return GPzRegressor(**dataclasses.asdict(self.model), training=self.training, random_state=self.seed)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration as plain JSON types, options left at None omitted."""
@@ -296,7 +308,7 @@ def _checked(value: Any, hint: Any, name: str, source: str) -> Any:
 def _made(kind: Any, options: dict[str, Any], source: str, section: str, *arguments: Any) -> Any:
     try:
         return kind(*arguments, **options)
-    except ConfigError as error:
+    except (ValueError, TypeError) as error:
         place = f", section [{section}]" if section else ""
         raise ConfigError(f"{source}{place}: {error}") from None
 

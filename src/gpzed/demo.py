@@ -39,7 +39,7 @@ from gpzed.workflows import (
 
 #: Galaxies in each of the three sets, and what the model may cost: about two minutes on two cores.
 DEFAULT_SIZE = 50_000
-DEFAULT_MODEL = {"n_basis": 100, "max_iter": 100, "n_members": 1, "n_epochs": 40}
+DEFAULT_OPTIONS = {"model": {"n_basis": 100, "n_members": 1}, "training": {"max_iter": 100, "n_epochs": 40}}
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def run_demo(
     survey: str = "sdss",
     size: int = DEFAULT_SIZE,
     seed: int = 0,
-    model: dict[str, Any] | None = None,
+    options: dict[str, dict[str, Any]] | None = None,
     reporter: Reporter | None = None,
 ) -> DemoReport:
     """Simulate a survey, train on it, predict and evaluate, all through files.
@@ -83,8 +83,8 @@ def run_demo(
     size : int
         Galaxies in each of the sets for training, validation and test.
     seed : int
-    model : dict, optional
-        Options of the model; small ones by default, to be done in two minutes.
+    options : dict of str to dict, optional
+        Sections [model] and [training] of the configuration; small ones by default, to be done in two minutes.
     reporter : Reporter, optional
 
     Returns
@@ -97,7 +97,7 @@ def run_demo(
     reporter.say(f"simulating 3 x {size:,} galaxies of a survey like {survey.upper()}")
     _simulate(out, survey, size, seed)
     config = RunConfig.from_dict(
-        {"seed": seed, "split": {"column": "split"}, "model": DEFAULT_MODEL if model is None else model}
+        {"seed": seed, "split": {"column": "split"}, **(DEFAULT_OPTIONS if options is None else options)}
     )
     model_file, predictions = out / "model.gpzed", out / "predictions.parquet"
     _clear(out)

@@ -27,6 +27,10 @@ class CheckpointError(GPzError, ValueError):
     """A training checkpoint cannot be resumed: damaged, or made by a different run."""
 
 
+class TrainingInterruptedError(GPzError):
+    """Training was stopped on request; it can be resumed from its checkpoint, if one is kept."""
+
+
 class NumericalError(GPzError, ArithmeticError):
     """The linear algebra broke down at a point where the model cannot go on."""
 

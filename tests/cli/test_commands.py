@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import gpzed.cli as cli_package
-from gpzed import GPzRegressor
 from gpzed.catalog import read_catalog
 from gpzed.config import RunConfig
 from gpzed.errors import ConfigError, GPzWarning
 from gpzed.workflows.predict import BASE_COLUMNS
+from helpers import one_model
 from workflows.galaxy_files import galaxies, write
 
 Call = Callable[..., tuple[int, str, str]]
@@ -114,7 +114,8 @@ def test_dry_run_shows_the_plan_and_writes_nothing(call: Call, folder: Path, tmp
 def test_configuration_file_and_flags(call: Call, folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text(
-        "seed = 4\n[model]\nn_basis = 7\nmax_iter = 10\nn_members = 1\nn_heads = 1\n[features]\nmagnitudes = 'asinh'\n"
+        "seed = 4\n[model]\nn_basis = 7\nn_members = 1\nn_heads = 1\n[training]\nmax_iter = 10\n"
+        "[features]\nmagnitudes = 'asinh'\n"
     )
     model = tmp_path / "m.gpzed"
     assert call("train", folder / "train.parquet", "-o", model, "--config", path, "--covariance", "GL")[0] == 0
@@ -141,7 +142,7 @@ def test_info_for_people(call: Call, folder: Path) -> None:
 def test_info_of_a_model_saved_from_python(call: Call, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (80, 2))
-    model = GPzRegressor(n_basis=3, max_iter=5, patience=2, random_state=0)
+    model = one_model(n_basis=3, max_iter=5, patience=2, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GPzWarning)
         model.fit(X, X[:, 0] + 0.1 * rng.standard_normal(80))
@@ -188,7 +189,8 @@ def test_completion(shell: str, call: Call) -> None:
 
 
 def test_demo(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpzed.demo.DEFAULT_MODEL", {"n_basis": 5, "max_iter": 15, "n_members": 1, "n_heads": 1})
+    small = {"model": {"n_basis": 5, "n_members": 1, "n_heads": 1}, "training": {"max_iter": 15}}
+    monkeypatch.setattr("gpzed.demo.DEFAULT_OPTIONS", small)
     code, text, err = call("demo", "--size", 300, "--out", tmp_path / "demo", "--seed", 1)
     assert code == 0, err
     assert "FR0.15" in text

@@ -71,10 +71,10 @@ def test_predict_killed_and_resumed_is_the_same_byte_for_byte(suffix: str, folde
 def slow_run(tmp_path: Path) -> tuple[object, ...]:
     write(galaxies(3000), tmp_path / "train.parquet")
     (tmp_path / "run.toml").write_text(
-        "[model]\nn_members = 1\nn_heads = 1\nn_basis = 30\nmax_iter = 60\ncheckpoint_every = 1\n"
-        "patience = 1000\ntol = 0.0\n"
+        "[model]\nn_members = 1\nn_heads = 1\nn_basis = 30\n[training]\nmax_iter = 60\npatience = 1000\ntol = 0.0\n"
     )
-    return ("train", tmp_path / "train.parquet", "--config", tmp_path / "run.toml", "-o")
+    options = ("--config", tmp_path / "run.toml", "--checkpoint-every", 1)
+    return ("train", tmp_path / "train.parquet", *options, "-o")
 
 
 def predictions(model: Path) -> np.ndarray:

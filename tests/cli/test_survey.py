@@ -13,7 +13,7 @@ def test_tables_map_and_summary(call, folder, tmp_path):
     files = ("-o", cells, "--objects", objects, "--figure", figure)
     model, config = tmp_path / "model.gpzed", tmp_path / "run.toml"
     config.write_text(
-        "[features]\nerrors = 'inputs'\n[model]\nn_members = 1\nn_heads = 1\nn_basis = 5\nmax_iter = 15\n"
+        "[features]\nerrors = 'inputs'\n[model]\nn_members = 1\nn_heads = 1\nn_basis = 5\n[training]\nmax_iter = 15\n"
     )
     assert call("train", folder / "train.parquet", "-o", model, "--config", config)[0] == 0
     arguments = ("survey", model, folder / "train.parquet")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gpzed import GPzRegressor, load_model
+from gpzed import Run, load_model
 from gpzed.engine.threads import Team
 from gpzed.errors import DataWarning
 from gpzed.incomplete import kinds
@@ -17,14 +17,15 @@ from gpzed.incomplete.kinds import RawRows, keys_of
 from gpzed.incomplete.noise_classes import fit_noise_classes
 from gpzed.incomplete.noisy_rows import condition_rows, merge
 from gpzed.model.data import ArrayData, fit_standardisation
+from helpers import one_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
 MIX = np.array([[1.0, 0.0, 0.0], [0.7, 0.7, 0.0], [0.5, 0.3, 0.8]])
 
 
 def quick(**options):
-    plain = {"coverage": False, "recalibrate": "none"}  # which change predictions for reasons of their own
-    return GPzRegressor(**({"n_basis": 12, "max_iter": 60, "n_threads": 1, "random_state": 0} | plain | options))
+    plain = {"coverage": False, "calibrate": "noise"}  # which change predictions for reasons of their own
+    return one_model(**({"n_basis": 12, "max_iter": 60, "n_threads": 1, "random_state": 0} | plain | options))
 
 
 def sky(n, seed=0):
@@ -377,11 +378,12 @@ def test_an_interrupted_training_goes_on_as_if_nothing_had_happened(gappy, tmp_p
         if len(steps) == 18:
             raise KeyboardInterrupt
 
-    options = {"n_basis": 5, "max_iter": 30, "checkpoint": tmp_path / "c", "checkpoint_every": 1}
+    options = {"n_basis": 5, "max_iter": 30}
+    run = Run(tmp_path / "c", checkpoint_every=1)
     with pytest.raises(KeyboardInterrupt):
-        quick(**options, callback=stop).fit(X, y)
+        quick(**options).fit(X, y, run=replace(run, callback=stop))
     assert steps[-1].stage > 0
-    resumed = quick(**options).fit(X, y)
+    resumed = quick(**options).fit(X, y, run=run)
     np.testing.assert_array_equal(resumed.weights_, whole.weights_)
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gpzed import GPzRegressor
 from gpzed.catalog import Catalog, extract_photometry, guess_schema, read_catalog
 from gpzed.features import FeatureConfig, FeatureTransformer, fit_transformer
+from helpers import one_model
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")]
 FILES = {
@@ -68,7 +68,7 @@ def test_bands_removed_at_random_leave_predictions_calibrated(data_dir, catalogu
     rng = np.random.default_rng(1)
     lost = rng.random(len(X)) < 0.5
     X[lost, rng.integers(X.shape[1], size=lost.sum())] = np.nan
-    model = GPzRegressor(n_heads=n_heads, mean_function="linear", random_state=0).fit(X, z)
+    model = one_model(n_heads=n_heads, mean_function="linear", random_state=0).fit(X, z)
     n_held = round(model.validation_fraction * n)
     complete68, complete95, _ = within(model.predict_distribution(X_test), z_test)
     for band in range(X.shape[1]):
@@ -106,8 +106,8 @@ def test_degraded_photometry_widens_predictions_by_as_much_as_it_should(data_dir
     transformer = fitted(train, FeatureConfig(errors="noise"))
     X, X_std = inputs(transformer, train)
     options = {"n_heads": 5, "mean_function": "linear", "random_state": 0}
-    model = GPzRegressor(**options).fit(X, train.floats("z_spec"), X_std=X_std)
-    ignorant = GPzRegressor(**options).fit(X, train.floats("z_spec"))
+    model = one_model(**options).fit(X, train.floats("z_spec"), X_std=X_std)
+    ignorant = one_model(**options).fit(X, train.floats("z_spec"))
     A, A_std = inputs(transformer, test)
     before = within(model.predict_distribution(A, X_std=A_std), test.floats("z_spec"))
     shallow, kept = degraded(test, 3.0)

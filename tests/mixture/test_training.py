@@ -1,4 +1,4 @@
-"""`GPzRegressor(n_heads=K)`: mixture densities from one model."""
+"""`one_model(n_heads=K)`: mixture densities from one model."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpzed import GPzRegressor, load_model
+from gpzed import GPzRegressor, Run, load_model
 from gpzed.engine.threads import Team
-from gpzed.model.estimator import HEADS_STAGE, StepInfo
+from gpzed.model import HEADS_STAGE, StepInfo
+from helpers import one_model
 
 OPTIONS = {"n_basis": 8, "n_epochs": 25, "max_iter": 30, "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
@@ -26,13 +27,13 @@ def two_valued(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def fitted() -> GPzRegressor:
-    return GPzRegressor(n_heads=2, **OPTIONS).fit(*two_valued(2000, 0))
+    return one_model(n_heads=2, **OPTIONS).fit(*two_valued(2000, 0))
 
 
 def test_two_values_come_out_as_two_peaks(fitted: GPzRegressor) -> None:
     X, y = two_valued(1000, 1)
     mixture = fitted.predict_distribution(X)
-    gaussian = GPzRegressor(**OPTIONS).fit(*two_valued(2000, 0)).predict_distribution(X)
+    gaussian = one_model(**OPTIONS).fit(*two_valued(2000, 0)).predict_distribution(X)
     assert mixture.n_components == mixture.n_heads + 1 == 3  # the last is for doubt
     assert np.mean(mixture.log_pdf(y)) > np.mean(gaussian.log_pdf(y)) + 0.5
     pit = np.sort(mixture.cdf(y))
@@ -61,7 +62,7 @@ def test_saved_heads_predict_the_same(fitted: GPzRegressor, tmp_path: Path) -> N
 def test_same_seed_same_heads_on_any_number_of_threads() -> None:
     X, y = two_valued(600, 3)
     options = {**OPTIONS, "n_epochs": 15, "max_iter": 5, "n_members": 2, "n_heads": 3}
-    one, two = (GPzRegressor(**options, n_threads=threads).fit(X, y) for threads in (1, 2))
+    one, two = (one_model(**options, n_threads=threads).fit(X, y) for threads in (1, 2))
     np.testing.assert_allclose(one.predict(X), two.predict(X), rtol=1e-8, atol=1e-8)
     assert one.predict_distribution(X).n_components == one.n_components_ == 6 + 1
 
@@ -73,8 +74,7 @@ def test_gaussian_noise_needs_no_heads_but_loses_nothing() -> None:
     X_test = rng.uniform(-2.0, 2.0, (500, 1))
     y_test = np.sin(X_test[:, 0]) + 0.1 * rng.standard_normal(500)
     one, three = (
-        np.mean(GPzRegressor(n_heads=K, **OPTIONS).fit(X, y).predict_distribution(X_test).log_pdf(y_test))
-        for K in (1, 3)
+        np.mean(one_model(n_heads=K, **OPTIONS).fit(X, y).predict_distribution(X_test).log_pdf(y_test)) for K in (1, 3)
     )
     assert three > one - 0.03
 
@@ -119,7 +119,7 @@ def test_training_on_rows_with_gaps(fitted: GPzRegressor) -> None:
     X, y = two_valued(1200, 6)
     X[::4, 0] = np.nan
     X[1::7, 1] = np.nan
-    model = GPzRegressor(n_heads=2, **OPTIONS).fit(X, y)
+    model = one_model(n_heads=2, **OPTIONS).fit(X, y)
     X_test, y_test = two_valued(500, 7)
     assert model.members_[0].mixture is not None
     full = np.mean(fitted.predict_distribution(X_test).log_pdf(y_test))
@@ -133,22 +133,22 @@ def test_progress_tells_of_epochs_and_may_stop_them() -> None:
         seen.append(info)
         return info.stage == HEADS_STAGE and info.iteration == 3
 
-    GPzRegressor(n_heads=2, callback=callback, **OPTIONS).fit(*two_valued(500, 8))
+    one_model(n_heads=2, **OPTIONS).fit(*two_valued(500, 8), run=Run(callback=callback))
     assert [info.iteration for info in seen if info.stage == HEADS_STAGE] == [1, 2, 3]
 
 
 def test_continued_run_gives_the_same_heads(tmp_path: Path) -> None:
     X, y = two_valued(500, 9)
     options = {**OPTIONS, "n_epochs": 5, "n_heads": 2}
-    through = GPzRegressor(**options).fit(X, y).predict(X)
+    through = one_model(**options).fit(X, y).predict(X)
 
     def interrupt(info: StepInfo) -> None:
         if info.iteration == 12:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        GPzRegressor(**options, checkpoint=tmp_path / "c", checkpoint_every=5, callback=interrupt).fit(X, y)
-    resumed = GPzRegressor(**options, checkpoint=tmp_path / "c", checkpoint_every=5).fit(X, y)
+        one_model(**options).fit(X, y, run=Run(tmp_path / "c", 5, callback=interrupt))
+    resumed = one_model(**options).fit(X, y, run=Run(tmp_path / "c", 5))
     np.testing.assert_array_equal(resumed.predict(X), through)
 
 
@@ -157,7 +157,7 @@ def test_members_of_a_committee_train_longer_than_a_model_alone(monkeypatch: pyt
     options = {**OPTIONS, "n_basis": 40, "n_epochs": 60, "max_iter": 5, "n_heads": 3}
     kept = []
     for n_members in (1, 2):
-        model = GPzRegressor(**options, n_members=n_members).fit(*two_valued(300, 10))
+        model = one_model(**options, n_members=n_members).fit(*two_valued(300, 10))
         kept.append([member.mixture.best_epoch for member in model.members_ if member.mixture is not None])
     assert len(kept[0]) == 1
     assert kept[0][0] < 60
@@ -167,4 +167,4 @@ def test_members_of_a_committee_train_longer_than_a_model_alone(monkeypatch: pyt
 @pytest.mark.parametrize(("name", "value"), [("n_heads", 0), ("n_epochs", -1)])
 def test_counts_are_checked(name: str, value: int) -> None:
     with pytest.raises(ValueError, match=f"`{name}` is {value}"):
-        GPzRegressor(**{name: value}).fit(*two_valued(50, 0))
+        one_model(**{name: value}).fit(*two_valued(50, 0))

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from gpzed import GPzRegressor
 from gpzed.errors import DataWarning
+from helpers import one_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
 
 
 def quick(**options):
-    return GPzRegressor(**({"n_basis": 5, "max_iter": 10, "n_threads": 1, "random_state": 0} | options))
+    return one_model(**({"n_basis": 5, "max_iter": 10, "n_threads": 1, "random_state": 0} | options))
 
 
 @pytest.fixture
@@ -189,7 +189,6 @@ def test_validation_data_with_other_parts(rows, parts):
         ("max_iter", 0, "`max_iter` is 0"),
         ("patience", 0, "`patience` is 0"),
         ("memory", 0, "`memory` is 0"),
-        ("checkpoint_every", 0, "`checkpoint_every` is 0"),
         ("n_threads", 0, "`n_threads` is 0"),
         ("max_evaluations", 0, "`max_evaluations` is 0"),
         ("validation_fraction", 1.0, "`validation_fraction` is 1.0; expected a number from 0 to 0.9"),

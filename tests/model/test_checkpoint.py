@@ -11,16 +11,20 @@ import time
 import numpy as np
 import pytest
 
-from gpzed import GPzRegressor
-from gpzed.errors import CheckpointError, ConvergenceWarning
+from gpzed import Run
+from gpzed.errors import CheckpointError, ConvergenceWarning, TrainingInterruptedError
 from gpzed.model import training
+from helpers import one_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
 
 
-def quick(path=None, **options):
-    options = {"n_basis": 6, "max_iter": 30, "n_threads": 1, "random_state": 0, "checkpoint_every": 3} | options
-    return GPzRegressor(checkpoint=path, **options)
+def fit(rows, path=None, *, checkpoint_every=3, callback=None, validation_data=None, **options):
+    model = one_model(**{"n_basis": 6, "max_iter": 30, "n_threads": 1, "random_state": 0} | options)
+    run = Run(checkpoint=path, checkpoint_every=checkpoint_every, callback=callback)
+    if isinstance(rows, list):
+        return model.fit_stream(rows, run=run)
+    return model.fit(*rows, validation_data=validation_data, run=run)
 
 
 def both(model, X):
@@ -39,11 +43,11 @@ def interrupt_after(k, member=0):
 
 def assert_resumes(rows, path, k, **options):
     """Train whole; train, interrupt after k steps, train again: the same bits, and less work."""
-    whole = quick(**options).fit(*rows)
+    whole = fit(rows, **options)
     with pytest.raises(KeyboardInterrupt):
-        quick(path, callback=interrupt_after(k), **options).fit(*rows)
+        fit(rows, path, callback=interrupt_after(k), **options)
     steps = []
-    resumed = quick(path, callback=steps.append, **options).fit(*rows)
+    resumed = fit(rows, path, callback=steps.append, **options)
     np.testing.assert_array_equal(both(resumed, rows[0]), both(whole, rows[0]))
     for one, two in zip(resumed.reports_, whole.reports_, strict=True):
         strip = [(s.iteration, s.evaluations, s.objective, s.score) for s in one.history]
@@ -69,11 +73,11 @@ def test_resumed_training_with_other_options(wave, tmp_path, options):
 
 
 def test_interrupted_several_times(wave, tmp_path):
-    whole = quick().fit(*wave)
+    whole = fit(wave)
     for k in (4, 4, 5, 3):
         with pytest.raises(KeyboardInterrupt):
-            quick(tmp_path / "c", callback=interrupt_after(k)).fit(*wave)
-    np.testing.assert_array_equal(both(quick(tmp_path / "c").fit(*wave), wave[0]), both(whole, wave[0]))
+            fit(wave, tmp_path / "c", callback=interrupt_after(k))
+    np.testing.assert_array_equal(both(fit(wave, tmp_path / "c"), wave[0]), both(whole, wave[0]))
 
 
 @pytest.mark.parametrize("k", [2, 7, 20])
@@ -98,10 +102,10 @@ def test_stages(funnel, tmp_path, monkeypatch, k):
 def test_stream(wave, tmp_path):
     X, y = wave
     source = [(X[:150], y[:150]), (X[150:], y[150:])]
-    whole = quick().fit_stream(source)
+    whole = fit(source)
     with pytest.raises(KeyboardInterrupt):
-        quick(tmp_path / "c", callback=interrupt_after(8)).fit_stream(source)
-    resumed = quick(tmp_path / "c").fit_stream(source)
+        fit(source, tmp_path / "c", callback=interrupt_after(8))
+    resumed = fit(source, tmp_path / "c")
     np.testing.assert_array_equal(both(resumed, X), both(whole, X))
 
 
@@ -109,7 +113,7 @@ def test_stream(wave, tmp_path):
 def interrupted(wave, tmp_path):
     path = tmp_path / "c"
     with pytest.raises(KeyboardInterrupt):
-        quick(path, callback=interrupt_after(8)).fit(*wave)
+        fit(wave, path, callback=interrupt_after(8))
     assert path.exists()
     return path
 
@@ -120,12 +124,12 @@ OTHER = "was made with other data, options or seed"
 @pytest.mark.parametrize(
     "options",
     [{"random_state": 1}, {"n_basis": 7}, {"covariance": "GC"}, {"shape_prior": 2.0}, {"validation_fraction": 0.3},
-     {"memory": 5}, {"weighting": "precision"}, {"random_state": None}, {"calibrate_noise": False}],
+     {"memory": 5}, {"weighting": "precision"}, {"random_state": None}, {"calibrate": "none"}],
     ids=str,
 )  # fmt: skip
 def test_checkpoint_of_other_options(wave, interrupted, options):
     with pytest.raises(CheckpointError, match=OTHER):
-        quick(interrupted, **options).fit(*wave)
+        fit(wave, interrupted, **options)
 
 
 def test_checkpoint_of_other_data(wave, interrupted):
@@ -135,27 +139,27 @@ def test_checkpoint_of_other_data(wave, interrupted):
     target[7] += 1e-9
     for rows in [(moved, y), (X, target), (X[:-1], y[:-1]), (X, y, np.linspace(1, 2, len(y)))]:
         with pytest.raises(CheckpointError, match=OTHER):
-            quick(interrupted).fit(*rows)
+            fit(rows, interrupted)
 
 
 def test_checkpoint_of_other_validation_data(wave, tmp_path):
     X, y = wave
     path = tmp_path / "c"
     with pytest.raises(KeyboardInterrupt):
-        quick(path, callback=interrupt_after(8)).fit(X, y, validation_data=(X[:50], y[:50]))
+        fit((X, y), path, callback=interrupt_after(8), validation_data=(X[:50], y[:50]))
     with pytest.raises(CheckpointError, match=OTHER):
-        quick(path).fit(X, y, validation_data=(X[:50], y[50:100]))
+        fit((X, y), path, validation_data=(X[:50], y[50:100]))
     with pytest.raises(CheckpointError, match=OTHER):
-        quick(path).fit(X, y)
+        fit((X, y), path)
 
 
 def test_checkpoint_of_another_stream(wave, tmp_path):
     X, y = wave
     path = tmp_path / "c"
     with pytest.raises(KeyboardInterrupt):
-        quick(path, callback=interrupt_after(8)).fit_stream([(X, y)])
+        fit([(X, y)], path, callback=interrupt_after(8))
     with pytest.raises(CheckpointError, match=OTHER):
-        quick(path).fit_stream([(X, -y)])
+        fit([(X, -y)], path)
 
 
 @pytest.mark.parametrize("damage", ["truncate", "flip", "empty", "other"])
@@ -171,13 +175,13 @@ def test_damaged_checkpoint(wave, interrupted, damage):
         }[damage]
     )
     with pytest.raises(CheckpointError, match=r"checksum|is empty|does not begin like"):
-        quick(interrupted).fit(*wave)
+        fit(wave, interrupted)
 
 
 def test_a_model_file_is_no_checkpoint(wave, tmp_path):
-    quick(max_iter=2).fit(*wave).save(tmp_path / "m")
+    fit(wave, max_iter=2).save(tmp_path / "m")
     with pytest.raises(CheckpointError, match="is a gpzed model file; expected a checkpoint file"):
-        quick(tmp_path / "m").fit(*wave)
+        fit(wave, tmp_path / "m")
 
 
 def test_a_checkpoint_is_no_model(interrupted):
@@ -191,22 +195,22 @@ def test_a_checkpoint_is_no_model(interrupted):
 def test_checkpoints_are_written_every_so_many_steps(wave, tmp_path):
     path = tmp_path / "c"
     seen = []
-    quick(path, checkpoint_every=5, max_iter=12, callback=lambda info: seen.append(path.exists())).fit(*wave)
+    fit(wave, path, checkpoint_every=5, max_iter=12, callback=lambda info: seen.append(path.exists()))
     assert seen == [False] * 4 + [True] * 8
 
 
 SCRIPT = """
 import sys
 import numpy as np
-from gpzed import GPzRegressor
+from gpzed import GPzRegressor, Run, Training
 rng = np.random.default_rng(0)
 X = rng.uniform(-2, 2, (2000, 3))
 y = np.sin(2 * X[:, 0]) * X[:, 1] + 0.1 * rng.standard_normal(2000)
 def callback(info):
     print(info.iteration, flush=True)
-model = GPzRegressor(n_basis=20, random_state=0, max_iter=60, n_threads=1, checkpoint=sys.argv[1], checkpoint_every=2,
-                     callback=callback)
-np.save(sys.argv[2], np.stack(model.fit(X, y).predict(X, return_std=True)))
+model = GPzRegressor(20, n_heads=1, n_members=1, random_state=0, n_threads=1, training=Training(max_iter=60))
+model.fit(X, y, run=Run(checkpoint=sys.argv[1], checkpoint_every=2, callback=callback))
+np.save(sys.argv[2], np.stack(model.predict(X, return_std=True)))
 """
 
 
@@ -238,9 +242,8 @@ def test_an_interrupt_ends_a_committee_soon(wave):
             raise KeyboardInterrupt
         time.sleep(0.005)
 
-    model = quick(n_members=2, n_threads=2, max_iter=400, tol=0.0, patience=1000, callback=callback)
     with pytest.raises(KeyboardInterrupt):
-        model.fit(*wave)
+        fit(wave, n_members=2, n_threads=2, max_iter=400, tol=0.0, patience=1000, callback=callback)
     assert steps.count(1) < 100
 
 
@@ -248,11 +251,28 @@ def test_the_checkpoint_stays_if_asked(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 2))
     path = tmp_path / "state"
-    model = GPzRegressor(
-        4, max_iter=5, checkpoint=path, checkpoint_every=1, keep_checkpoint=True, random_state=0, callback=None
-    )
+    run = Run(checkpoint=path, checkpoint_every=1, keep_checkpoint=True)
     with pytest.warns(ConvergenceWarning, match="max_iter"):
-        model.fit(X, X[:, 0])
-    assert path.exists()
-    model.remove_checkpoints()
+        one_model(4, max_iter=5, random_state=0).fit(X, X[:, 0], run=run)
+    assert run.checkpoints() == [path]
+    run.remove_checkpoints()
     assert not path.exists()
+
+
+@pytest.mark.parametrize("n_members", [1, 2])
+def test_a_run_that_is_asked_to_stop_can_be_resumed(wave, tmp_path, n_members):
+    asked = iter([False] * 4 + [True] * 100)
+    options = {"n_basis": 6, "max_iter": 30, "n_threads": 1, "random_state": 0, "n_members": n_members}
+    run = Run(checkpoint=tmp_path / "c", should_stop=lambda: next(asked))
+    with pytest.raises(TrainingInterruptedError, match=r"training was stopped; its state is kept in '.*'"):
+        one_model(**options).fit(*wave, run=run)
+    steps = []
+    resumed = one_model(**options).fit(*wave, run=Run(checkpoint=tmp_path / "c", callback=steps.append))
+    whole = one_model(**options).fit(*wave)
+    assert steps[0].iteration == 6
+    np.testing.assert_array_equal(both(resumed, wave[0]), both(whole, wave[0]))
+
+
+def test_a_run_without_a_checkpoint_says_so_when_stopped(wave):
+    with pytest.raises(TrainingInterruptedError, match="there was no state to keep"):
+        one_model(4, max_iter=5, random_state=0).fit(*wave, run=Run(should_stop=lambda: True))

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpzed import GPzRegressor
+from gpzed import Run
 from gpzed.engine.threads import Team
+from helpers import one_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
 
 
 def quick(**options):
-    return GPzRegressor(**({"n_basis": 5, "max_iter": 15, "n_threads": 1, "random_state": 0} | options))
+    return one_model(**({"n_basis": 5, "max_iter": 15, "n_threads": 1, "random_state": 0} | options))
 
 
 @pytest.fixture(scope="module")
@@ -82,4 +83,4 @@ def test_an_error_in_one_member_reaches_the_caller(wave):
 
     for n_threads in (1, 2):
         with pytest.raises(RuntimeError, match="member 1 failed"):
-            quick(n_members=2, n_threads=n_threads, callback=callback).fit(*wave)
+            quick(n_members=2, n_threads=n_threads).fit(*wave, run=Run(callback=callback))

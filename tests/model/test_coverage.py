@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpzed import GPzRegressor, load_model
+from gpzed import load_model
 from gpzed.engine.threads import Team
 from gpzed.model.coverage import HALF_WAY, THRESHOLD, fit_coverage, fit_mixture, return_to_prior
 from gpzed.model.recalibration import Recalibration
 from gpzed.prediction import Prediction
+from helpers import one_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
 
@@ -20,7 +21,7 @@ def gap():
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.uniform(-3, -1, 400), rng.uniform(1, 3, 400)])[:, None]
     y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(800)
-    model = GPzRegressor(n_basis=10, max_iter=40, random_state=0).fit(X, y)
+    model = one_model(n_basis=10, max_iter=40, random_state=0).fit(X, y)
     return model, X, y
 
 
@@ -101,7 +102,7 @@ def test_a_variance_beyond_the_priors_stays():
 def test_heads_and_committees_know_their_components(gap, n_heads, n_members):
     _, X, y = gap
     options = {"n_heads": n_heads, "n_members": n_members, "n_epochs": 5, "max_iter": 5}
-    model = GPzRegressor(n_basis=4, random_state=0, **options).fit(X, y)
+    model = one_model(n_basis=4, random_state=0, **options).fit(X, y)
     far = np.array([[-60.0], [0.0], [2.0], [60.0]])
     p = model.predict_distribution(far)
     assert p.n_components == model.n_components_
@@ -113,7 +114,7 @@ def test_heads_and_committees_know_their_components(gap, n_heads, n_members):
 
 def test_survives_the_file_and_the_committee(gap, tmp_path):
     _, X, y = gap
-    model = GPzRegressor(n_basis=4, n_members=2, max_iter=5, random_state=0).fit(X, y)
+    model = one_model(n_basis=4, n_members=2, max_iter=5, random_state=0).fit(X, y)
     model.save(tmp_path / "m.gpzed")
     far = np.linspace(-9, 9, 40)[:, None]
     p, q = model.predict_distribution(far), load_model(tmp_path / "m.gpzed").predict_distribution(far)
@@ -125,7 +126,7 @@ def test_streams_know_their_coverage(gap):
     _, X, y = gap
     order = np.random.default_rng(3).permutation(len(y))
     chunks = [(X[i], y[i]) for i in np.array_split(order, 4)]
-    p = GPzRegressor(n_basis=4, max_iter=5, random_state=0).fit_stream(chunks).predict_distribution([[0.0], [2.0]])
+    p = one_model(n_basis=4, max_iter=5, random_state=0).fit_stream(chunks).predict_distribution([[0.0], [2.0]])
     assert p.coverage[0] < THRESHOLD < p.coverage[1]
 
 
@@ -144,9 +145,9 @@ def test_gaps_in_the_inputs_are_filled_and_blind_rows_not_covered():
 
 def test_without_it_the_model_is_the_papers(gap):
     _, X, y = gap
-    model = GPzRegressor(n_basis=4, max_iter=5, coverage=False, random_state=0).fit(X, y)
+    model = one_model(n_basis=4, max_iter=5, coverage=False, random_state=0).fit(X, y)
     p = model.predict_distribution([[50.0]])
     assert p.coverage is None
     assert p.std[0] < 0.6 * y.std()
-    few = GPzRegressor(n_basis=2, max_iter=2, random_state=0).fit(X[:15], y[:15])
+    few = one_model(n_basis=2, max_iter=2, random_state=0).fit(X[:15], y[:15])
     assert few.coverage_ is None

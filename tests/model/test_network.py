@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpzed import GPzRegressor, load_model
+from gpzed import load_model
 from gpzed.errors import ConvergenceWarning
+from helpers import one_model
 
 
 def test_a_network_learns_predicts_and_is_saved(wave, tmp_path: Path) -> None:
     X, y = wave
-    model = GPzRegressor(8, "ANN", random_state=0, max_iter=200, n_threads=1).fit(X[:200], y[:200])
+    model = one_model(8, "ANN", random_state=0, max_iter=200, n_threads=1).fit(X[:200], y[:200])
     mean, std = model.predict(X[200:], return_std=True)
     assert np.sqrt(np.mean((mean - y[200:]) ** 2)) < 0.13  # the noise is 0.1
     assert 0.5 < np.mean(np.abs(mean - y[200:]) < std) < 0.85
@@ -25,7 +26,7 @@ def test_a_network_learns_predicts_and_is_saved(wave, tmp_path: Path) -> None:
 
 def test_the_number_of_neurons_grows_with_the_rows(wave) -> None:
     X, y = wave
-    model = GPzRegressor("auto", "ANN", random_state=0, max_iter=2, n_threads=1)
+    model = one_model("auto", "ANN", random_state=0, max_iter=2, n_threads=1)
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         model.fit(X, y, validation_data=(X[:50], y[:50]))
     assert model.n_basis_ == 300 // (5 * 3)
@@ -36,8 +37,8 @@ def test_missing_inputs_are_refused(wave) -> None:
     gaps = X.copy()
     gaps[0, 1] = np.nan
     with pytest.raises(ValueError, match="takes no missing"):
-        GPzRegressor(5, "ANN", random_state=0, n_threads=1).fit(gaps, y)
-    model = GPzRegressor(5, "ANN", random_state=0, n_threads=1).fit(X, y)
+        one_model(5, "ANN", random_state=0, n_threads=1).fit(gaps, y)
+    model = one_model(5, "ANN", random_state=0, n_threads=1).fit(X, y)
     with pytest.raises(ValueError, match="takes no missing"):
         model.predict(gaps)
 
@@ -45,4 +46,4 @@ def test_missing_inputs_are_refused(wave) -> None:
 def test_mixtures_are_refused(wave) -> None:
     X, y = wave
     with pytest.raises(ValueError, match='`covariance` is "ANN" but `n_heads` is 2'):
-        GPzRegressor(5, "ANN", n_heads=2).fit(X, y)
+        one_model(5, "ANN", n_heads=2).fit(X, y)

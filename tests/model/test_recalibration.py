@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpzed import GPzRegressor, load_model
+from gpzed import load_model
 from gpzed.evaluation import evaluate
 from gpzed.incomplete.kinds import RawRows
 from gpzed.model.data import split_rows
 from gpzed.model.recalibration import MIN_ROWS, Recalibration, fit_recalibration
 from gpzed.prediction import Prediction
+from helpers import one_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
 
@@ -91,8 +92,8 @@ def heavy(n, seed):
 @pytest.mark.parametrize("n_members", [1, 2])
 def test_a_model_learns_the_wings_of_its_data_and_keeps_them(tmp_path, n_members):
     options = {"n_basis": 8, "max_iter": 30, "n_members": n_members, "random_state": 0}
-    model = GPzRegressor(**options).fit(*heavy(2500, 0))
-    plain = GPzRegressor(**options, recalibrate="none").fit(*heavy(2500, 0))
+    model = one_model(**options).fit(*heavy(2500, 0))
+    plain = one_model(**options, calibrate="noise").fit(*heavy(2500, 0))
     assert model.recalibration_.wing_weight > 0
     X, y = heavy(4000, 1)
     p = model.predict_distribution(X)
@@ -105,9 +106,9 @@ def test_a_model_learns_the_wings_of_its_data_and_keeps_them(tmp_path, n_members
 
 
 def test_local_needs_the_density():
-    with pytest.raises(ValueError, match=r'`recalibrate` is "local" but `coverage` is False'):
-        GPzRegressor(recalibrate="local", coverage=False).fit(*heavy(100, 0))
-    model = GPzRegressor(n_basis=8, max_iter=20, recalibrate="local", random_state=0).fit(*heavy(2500, 0))
+    with pytest.raises(ValueError, match=r'`calibrate` is "local" but `coverage` is False'):
+        one_model(calibrate="local", coverage=False).fit(*heavy(100, 0))
+    model = one_model(n_basis=8, max_iter=20, calibrate="local", random_state=0).fit(*heavy(2500, 0))
     assert model.recalibration_.local.size > 1
 
 

@@ -10,21 +10,23 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from gpzed import GPzRegressor
+from gpzed import GPzRegressor, Training
 from gpzed.errors import ConvergenceWarning
+from helpers import one_model
 
+SHORT = Training(max_iter=20, n_epochs=3)
 QUICK = {"n_basis": 6, "max_iter": 40, "patience": 10, "n_threads": 1, "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
 
 
 @pytest.mark.filterwarnings("ignore::gpzed.errors.GPzWarning", "ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([GPzRegressor(max_iter=30), GPzRegressor()])
+@parametrize_with_checks([one_model(max_iter=30), GPzRegressor(n_members=2, n_heads=2, training=SHORT)])
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
 
 def test_clone_has_the_options_and_nothing_learned(wave):
-    model = GPzRegressor(**QUICK, covariance="GD", weighting="precision").fit(*wave)
+    model = one_model(**QUICK, covariance="GD", weighting="precision").fit(*wave)
     copy = clone(model)
     assert copy.get_params() == model.get_params()
     assert not hasattr(copy, "members_")
@@ -38,7 +40,7 @@ def test_init_stores_arguments_untouched():
 
 def test_pipeline(wave):
     X, y = wave
-    model = make_pipeline(StandardScaler(), GPzRegressor(**QUICK)).fit(X, y)
+    model = make_pipeline(StandardScaler(), one_model(**QUICK)).fit(X, y)
     assert model.score(X, y) > 0.9
     mean, std = model.predict(X, return_std=True)
     assert mean.shape == std.shape == y.shape
@@ -47,26 +49,26 @@ def test_pipeline(wave):
 def test_pipeline_hands_on_sample_weight(wave):
     X, y = wave
     weights = np.linspace(0.1, 2.0, len(y))
-    inner = GPzRegressor(**QUICK).fit(X, y, weights)
-    outer = make_pipeline(GPzRegressor(**QUICK)).fit(X, y, gpzregressor__sample_weight=weights)
+    inner = one_model(**QUICK).fit(X, y, weights)
+    outer = make_pipeline(one_model(**QUICK)).fit(X, y, gpzregressor__sample_weight=weights)
     np.testing.assert_array_equal(inner.predict(X), outer.predict(X))
 
 
 def test_cross_val_score(wave):
-    scores = cross_val_score(GPzRegressor(**QUICK), *wave, cv=3)
+    scores = cross_val_score(one_model(**QUICK), *wave, cv=3)
     assert np.all(scores > 0.8)
 
 
 def test_grid_search_and_saving_its_winner(wave, tmp_path):
-    grid = {"n_basis": np.array([2, 8]), "calibrate_noise": np.array([True]), "shape_prior": np.array([1.0])}
-    search = GridSearchCV(GPzRegressor(**QUICK), grid, cv=2).fit(*wave)
+    grid = {"n_basis": np.array([2, 8]), "coverage": np.array([True]), "shape_prior": np.array([1.0])}
+    search = GridSearchCV(one_model(**QUICK), grid, cv=2).fit(*wave)
     assert search.best_params_["n_basis"] == 8
     search.best_estimator_.save(tmp_path / "m.gpzed")
 
 
 def test_iteration_limit_warns_with_the_figures(wave):
     with pytest.warns(ConvergenceWarning, match=r"stopped at `max_iter`=3 with a largest gradient of .*Raise"):
-        GPzRegressor(n_basis=5, max_iter=3, random_state=0).fit(*wave)
+        one_model(n_basis=5, max_iter=3, random_state=0).fit(*wave)
 
 
 def test_repr_shows_what_was_changed():

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpzed import GPzRegressor
 from gpzed.model import training
+from helpers import one_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
 
 
 def quick(**options):
-    return GPzRegressor(**({"n_basis": 6, "max_iter": 30, "n_threads": 1, "random_state": 0} | options))
+    return one_model(**({"n_basis": 6, "max_iter": 30, "n_threads": 1, "random_state": 0} | options))
 
 
 def both(model, X):

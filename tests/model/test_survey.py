@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpzed import GPzRegressor
 from gpzed.model.survey import ENOUGH, Survey, probabilities
+from helpers import one_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
 
@@ -23,7 +23,7 @@ def problem(request):
     y = surface(X) + 0.05 * rng.standard_normal(len(X))
     population = rng.uniform(-2, 2, (1500, 2))
     options = {"n_heads": request.param, "n_epochs": 10, "n_members": 2}
-    model = GPzRegressor(15, max_iter=30, random_state=0, **options).fit(X, y)
+    model = one_model(15, max_iter=30, random_state=0, **options).fit(X, y)
     return model, population, Survey(model, population)
 
 
@@ -67,7 +67,7 @@ def test_a_batch_is_spread_as_what_the_training_rows_lack(problem):
 def test_where_training_rows_are_spread_as_the_objects_the_batch_is_random():
     rng = np.random.default_rng(1)
     X, population = rng.uniform(-2, 2, (2000, 2)), rng.uniform(-2, 2, (2000, 2))
-    model = GPzRegressor(8, max_iter=10, random_state=0).fit(X, surface(X) + 0.1 * rng.standard_normal(2000))
+    model = one_model(8, max_iter=10, random_state=0).fit(X, surface(X) + 0.1 * rng.standard_normal(2000))
     survey = Survey(model, population)
     share = probabilities(survey.trained, np.ones(2000), 1500)
     assert share.min() > 0.1
@@ -89,7 +89,7 @@ def test_candidates_and_weights_count(problem):
 def test_no_single_object_decides():
     rng = np.random.default_rng(2)
     X = rng.uniform(-2, 0, (600, 1))
-    model = GPzRegressor(8, max_iter=20, random_state=0).fit(X, 1.0 + np.sin(X[:, 0]) + 0.1 * rng.standard_normal(600))
+    model = one_model(8, max_iter=20, random_state=0).fit(X, 1.0 + np.sin(X[:, 0]) + 0.1 * rng.standard_normal(600))
     population = np.concatenate([rng.uniform(-2, 0, (600, 1)), rng.uniform(1, 3, (300, 1)), [[40.0], [-35.0]]])
     survey = Survey(model, population)
     assert survey.unknown[600:].min() > 10 * survey.unknown[:600].mean()
@@ -111,7 +111,7 @@ def test_probabilities_fill_up_from_below():
 def test_what_is_needed_is_said():
     rng = np.random.default_rng(3)
     X = rng.uniform(-2, 2, (100, 1))
-    model = GPzRegressor(4, max_iter=3, coverage=False, random_state=0).fit(X, X[:, 0])
+    model = one_model(4, max_iter=3, coverage=False, random_state=0).fit(X, X[:, 0])
     with pytest.raises(ValueError, match=r"no density of its training rows.*`coverage` true"):
         Survey(model, X)
 
@@ -123,11 +123,11 @@ def test_chosen_spectra_lower_the_error_more_than_random_ones_and_than_the_top_o
     y = surface(X) + 0.05 * rng.standard_normal(400)
     population, target = rng.uniform(-2, 2, (1500, 2)), rng.uniform(-2, 2, (3000, 2))
     options = {"n_basis": 25, "max_iter": 60, "n_heads": n_heads, "n_epochs": 30, "random_state": 0}
-    model = GPzRegressor(**options).fit(X, y)
+    model = one_model(**options).fit(X, y)
 
     def error(rows):
         z = surface(population[rows]) + 0.05 * rng.standard_normal(len(rows))
-        again = GPzRegressor(**options).fit(np.concatenate([X, population[rows]]), np.concatenate([y, z]))
+        again = one_model(**options).fit(np.concatenate([X, population[rows]]), np.concatenate([y, z]))
         return np.sqrt(np.mean((again.predict(target) - surface(target)) ** 2))
 
     survey = Survey(model, population)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpzed import GPzRegressor, load_model
+from gpzed import load_model
+from helpers import one_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
 NAMES = ["g-r", "i_mag"]
 
 
 def quick(**options):
-    return GPzRegressor(**({"n_basis": 5, "max_iter": 15, "n_threads": 1, "random_state": 0} | options))
+    return one_model(**({"n_basis": 5, "max_iter": 15, "n_threads": 1, "random_state": 0} | options))
 
 
 def pandas_table(X, names=NAMES):

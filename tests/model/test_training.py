@@ -7,17 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpzed import GPzRegressor
+from gpzed import Run
 from gpzed.engine.threads import Team
 from gpzed.errors import ConvergenceWarning
 from gpzed.model import StepInfo, training
-from helpers import CODES
+from helpers import CODES, one_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
 
 
 def quick(**options):
-    return GPzRegressor(**({"n_basis": 6, "max_iter": 25, "n_threads": 1, "random_state": 0} | options))
+    return one_model(**({"n_basis": 6, "max_iter": 25, "n_threads": 1, "random_state": 0} | options))
 
 
 def both(model, X):
@@ -72,7 +72,7 @@ def test_every_structure_learns_the_function(wave, code, noise):
 @pytest.mark.parametrize(
     "options",
     [{"relevance": "shared"}, {"mean_function": "zero"}, {"mean_function": "linear"}, {"whitening": "scale"},
-     {"whitening": "none"}, {"init": "data"}, {"init": "random"}, {"shape_prior": 0.0}, {"calibrate_noise": False},
+     {"whitening": "none"}, {"init": "data"}, {"init": "random"}, {"shape_prior": 0.0}, {"calibrate": "none"},
      {"validation_fraction": 0.0}, {"memory": 3}],
     ids=str,
 )  # fmt: skip
@@ -82,12 +82,11 @@ def test_every_option_learns_the_function(wave, options):
     assert model.score(X, y) > 0.95
 
 
-@pytest.mark.parametrize(("calibrate_noise", "bias"), [(False, 0.1), (True, 0.25)])
-def test_noise_variance_is_recovered(funnel, calibrate_noise, bias):
+@pytest.mark.parametrize(("calibrate", "bias"), [("none", 0.1), ("noise", 0.25)])
+def test_noise_variance_is_recovered(funnel, calibrate, bias):
     """Calibration rests on 400 rows, so its constant alone is uncertain by sqrt(2 / 400) = 0.07."""
     X, y, variance = funnel
-    options = {"calibrate_noise": calibrate_noise, "recalibrate": "none"}
-    model = GPzRegressor(n_basis=10, n_threads=1, random_state=0, **options).fit(X, y)
+    model = one_model(n_basis=10, n_threads=1, random_state=0, calibrate=calibrate).fit(X, y)
     p = model.predict_distribution(X)
     inner = np.abs(X[:, 0]) < 1.8
     log_ratio = np.log(p.noise_variance / variance)[inner]
@@ -162,7 +161,7 @@ def test_held_out_likelihood_never_ends_far_below_its_best(n, seed):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 4))
     y = np.tanh(X[:, 0]) + 0.5 * rng.standard_normal(n)
-    model = GPzRegressor(n_basis=20, random_state=seed, n_threads=1, max_iter=150).fit(X, y)
+    model = one_model(n_basis=20, random_state=seed, n_threads=1, max_iter=150).fit(X, y)
     scores = [step.score for step in model.report_.history]
     assert model.report_.best_score >= max(scores) - 1e-6
     X_test = rng.standard_normal((4000, 4))
@@ -178,9 +177,7 @@ def test_given_validation_data_choose_the_iterate(wave):
     rng = np.random.default_rng(0)
     X_valid = rng.uniform(-2, 2, (100, 2))
     y_valid = np.sin(1.5 * X_valid[:, 0]) + 0.3 * X_valid[:, 1] + 0.1 * rng.standard_normal(100)
-    model = quick(calibrate_noise=False, coverage=False, recalibrate="none").fit(
-        X, y, validation_data=(X_valid, y_valid)
-    )
+    model = quick(coverage=False, calibrate="none").fit(X, y, validation_data=(X_valid, y_valid))
     assert model.report_.n_rows == (300,), "all rows train"
     report = model.report_
     assert report.best_score == max(step.score for step in report.history)
@@ -210,7 +207,7 @@ def test_the_noise_correction_enters_predictions(wave):
     X, y = wave
     rng = np.random.default_rng(0)
     noisy = X, y + 0.3 * rng.standard_normal(len(y))  # validation says: there is more noise than you think
-    model = quick(coverage=False, recalibrate="none").fit(X, y, validation_data=noisy)
+    model = quick(coverage=False, calibrate="noise").fit(X, y, validation_data=noisy)
     correction = model.report_.noise_correction
     assert correction < -1.0
     member = model.members_[0]
@@ -256,7 +253,7 @@ def test_time_budget(wave):
 
 def test_time_budget_on_a_real_clock(funnel):
     X, y, _ = funnel
-    report = GPzRegressor(n_basis=100, max_time=0.5, tol=0.0, patience=10_000, max_iter=100_000).fit(X, y).report_
+    report = one_model(n_basis=100, max_time=0.5, tol=0.0, patience=10_000, max_iter=100_000).fit(X, y).report_
     assert report.status == "max_time"
     assert 0.5 <= report.seconds < 5.0
 
@@ -268,7 +265,7 @@ def test_callback_sees_every_step_and_can_stop(wave):
         steps.append(info)
         return len(steps) == 5
 
-    model = quick(callback=callback).fit(*wave)
+    model = quick().fit(*wave, run=Run(callback=callback))
     assert model.report_.status == "stopped"
     assert all(isinstance(info, StepInfo) for info in steps)
     assert [info.iteration for info in steps] == [1, 2, 3, 4, 5]
@@ -282,7 +279,7 @@ def test_an_error_in_the_callback_reaches_the_caller(wave):
         raise RuntimeError("the progress bar broke")
 
     with pytest.raises(RuntimeError, match="the progress bar broke"):
-        quick(callback=callback).fit(*wave)
+        quick().fit(*wave, run=Run(callback=callback))
 
 
 def test_report(wave):
@@ -363,7 +360,7 @@ def test_budgets_hold_over_stages(funnel, small_stages, limit):
 
 def test_the_callback_can_stop_the_first_stage(funnel, small_stages):
     X, y, _ = funnel
-    model = quick(callback=lambda info: info.iteration == 2).fit(X, y)
+    model = quick().fit(X, y, run=Run(callback=lambda info: info.iteration == 2))
     assert model.report_.status == "stopped"
     assert model.report_.n_rows == (100,)
     assert np.all(np.isfinite(both(model, X)))

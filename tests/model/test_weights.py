@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpzed import GPzRegressor
+from helpers import one_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
 
 
 def quick(**options):
-    return GPzRegressor(**({"n_basis": 6, "max_iter": 40, "n_threads": 1, "random_state": 0} | options))
+    return one_model(**({"n_basis": 6, "max_iter": 40, "n_threads": 1, "random_state": 0} | options))
 
 
 def both(model, X):
@@ -59,11 +59,11 @@ def survey(n, seed):
     return X, y, (1.0 + mean) ** -2.0
 
 
-@pytest.mark.parametrize("calibrate_noise", [True, False])
-def test_predictions_stay_calibrated_under_weights(calibrate_noise):
+@pytest.mark.parametrize("calibrate", ["global", "none"])
+def test_predictions_stay_calibrated_under_weights(calibrate):
     X, y, weights = survey(3000, 0)
     X_test, y_test, _ = survey(5000, 1)
-    model = quick(n_basis=15, max_iter=80, calibrate_noise=calibrate_noise).fit(X, y, weights)
+    model = quick(n_basis=15, max_iter=80, calibrate=calibrate).fit(X, y, weights)
     mean, std = model.predict(X_test, return_std=True)
     pulls = (y_test - mean) / std
     assert 0.9 < pulls.std() < 1.1

@@ -216,7 +216,7 @@ def test_several_files_on_a_phone(files: dict[str, Path], open_page: Open) -> No
 
 @pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
 def test_what_predict_writes_for_a_committee(tmp_path: Path, open_page: Open) -> None:
-    config = quick_config(model={"n_basis": 4, "n_members": 2, "n_heads": 1, "max_iter": 10, "patience": 2})
+    config = quick_config(model={"n_basis": 4, "n_members": 2, "n_heads": 1}, training={"max_iter": 10, "patience": 2})
     train(write(galaxies(300), tmp_path / "train.parquet"), tmp_path / "m.gpzed", config)
     predict(tmp_path / "m.gpzed", write(galaxies(200, seed=1), tmp_path / "in.parquet"), tmp_path / "out.fits")
     write_report([tmp_path / "out.fits"], tmp_path / "out.html")

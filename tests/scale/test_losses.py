@@ -11,9 +11,10 @@ import time
 import numpy as np
 import pytest
 
-from gpzed import GPzRegressor
+from gpzed import Run
 from gpzed.distributed import data as partitioned
 from gpzed.errors import ClusterError
+from helpers import one_model
 from scale.conftest import kill_a_worker
 from scale.parts import reads, store, wave
 
@@ -49,12 +50,12 @@ def once(action, step=3):
 def test_a_worker_killed_in_mid_training_changes_nothing(own_client, source, tmp_path):
     X, y = wave()
 
-    def fit(folder, **options):
-        model = GPzRegressor(**OPTIONS, engine=own_client, **options)
+    def fit(folder, callback=None):
+        model, run = one_model(**OPTIONS), Run(cluster=own_client, callback=callback)
         if source == "arrays":
-            return model.fit(X, y)
+            return model.fit(X, y, run=run)
         folder.mkdir()
-        return model.fit_stream(store(folder, X, y, [0, 150, 300, 450, 600]))
+        return model.fit_stream(store(folder, X, y, [0, 150, 300, 450, 600]), run=run)
 
     expected = fit(tmp_path / "smooth")
     if source == "partitions":
@@ -102,20 +103,21 @@ class Scheduler:
 
 def test_scheduler_lost_then_gone_on_with(tmp_path):
     X, y = wave()
-    expected = GPzRegressor(**OPTIONS).fit(X, y)
+    expected = one_model(**OPTIONS).fit(X, y)
     state = tmp_path / "run.checkpoint"
     first = Scheduler(free_port())
     try:
-        model = GPzRegressor(**OPTIONS, engine=first.address, checkpoint=state, callback=once(first.kill, 4))
+        run = Run(checkpoint=state, callback=once(first.kill, 4), cluster=first.address)
         with pytest.raises(ClusterError, match=f"scheduler at {re.escape(first.address)} was lost.*--resume"):
-            model.fit(X, y)
+            one_model(**OPTIONS).fit(X, y, run=run)
     finally:
         first.kill()
     assert state.exists()
     second = Scheduler(free_port())
     try:
         steps = []
-        resumed = GPzRegressor(**OPTIONS, engine=second.address, checkpoint=state, callback=steps.append).fit(X, y)
+        run = Run(checkpoint=state, callback=steps.append, cluster=second.address)
+        resumed = one_model(**OPTIONS).fit(X, y, run=run)
     finally:
         second.kill()
     assert [step.iteration for step in steps] == [5, 6]

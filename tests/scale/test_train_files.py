@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpzed import Run
 from gpzed.catalog import write_catalog
 from gpzed.cli import main
 from gpzed.config import RunConfig
@@ -40,7 +41,7 @@ def test_a_file_is_spread_and_gives_the_same_model(client, folder, tmp_path, mon
     monkeypatch.setattr("gpzed.distributed.data.MIN_SPREAD_ROWS", 0)
     config = quick_config()
     train(folder / "whole.parquet", tmp_path / "here.gpzed", config)
-    train(folder / "whole.parquet", tmp_path / "there.gpzed", config, dask=client)
+    train(folder / "whole.parquet", tmp_path / "there.gpzed", config, run=Run(cluster=client))
     np.testing.assert_allclose(redshifts(tmp_path / "there.gpzed"), redshifts(tmp_path / "here.gpzed"), rtol=1e-6)
 
 
@@ -53,7 +54,7 @@ def test_a_folder_is_read_by_the_workers(client, folder, tmp_path, sections):
         folder / "files",
         tmp_path / "model.gpzed",
         quick_config(**sections),
-        dask=client,
+        run=Run(cluster=client),
         on_plan=said.append,
     )
     counts = said[0].counts
@@ -82,7 +83,7 @@ def test_sample_and_workers_agree_on_the_split(folder):
 
 def test_weights_that_need_all_rows_are_refused(client, folder, tmp_path):
     with pytest.raises(ConfigError, match="on a cluster use one of none, redshift, column"):
-        train(folder / "files", tmp_path / "m", quick_config(weights={"method": "balanced"}), dask=client)
+        train(folder / "files", tmp_path / "m", quick_config(weights={"method": "balanced"}), run=Run(cluster=client))
 
 
 def test_by_the_command_line(client, folder, tmp_path, capsys):

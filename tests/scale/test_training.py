@@ -7,12 +7,12 @@ import dask.dataframe
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 
-from gpzed import GPzRegressor, load_model
+from gpzed import Run
 from gpzed.distributed import data as partitioned
 from gpzed.distributed.data import lottery
 from gpzed.errors import ClusterError
+from helpers import one_model
 from scale.parts import reads, store, wave
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
@@ -29,8 +29,8 @@ def rows():
     return wave()
 
 
-def quick(engine=None, **options):
-    return GPzRegressor(**(QUICK | options), engine=engine)
+def quick(**options):
+    return one_model(**(QUICK | options))
 
 
 def both(model, X):
@@ -43,7 +43,7 @@ def expected(rows):
 
 
 def test_arrays_spread_over_the_workers_give_the_same_model(client, rows, expected):
-    model = quick(client).fit(*rows)
+    model = quick().fit(*rows, run=Run(cluster=client))
     np.testing.assert_allclose(both(model, rows[0]), expected, rtol=1e-6)
     assert model.report_.n_rows == (480,)
 
@@ -54,7 +54,9 @@ def test_weights_validation_data_and_committees(client, rows):
     weight = np.linspace(0.5, 1.5, len(y))
     options = {"n_members": 2, "max_iter": 2}
     given = {"sample_weight": weight[100:], "validation_data": (X[:100], y[:100], weight[:100])}
-    here, there = (quick(engine, **options).fit(X[100:], y[100:], **given) for engine in (None, client))
+    here, there = (
+        quick(**options).fit(X[100:], y[100:], **given, run=Run(cluster=cluster)) for cluster in (None, client)
+    )
     np.testing.assert_allclose(both(there, X), both(here, X), rtol=1e-6)
 
 
@@ -62,7 +64,7 @@ def test_weights_validation_data_and_committees(client, rows):
 def by_partitions(client, rows, tmp_path_factory):
     def fit(*bounds, **options):
         folder = tmp_path_factory.mktemp("parts")
-        return quick(client, **options).fit_stream(store(folder, *rows, [0, *bounds, 600])), folder
+        return quick(**options).fit_stream(store(folder, *rows, [0, *bounds, 600]), run=Run(cluster=client)), folder
 
     return fit
 
@@ -117,7 +119,7 @@ def collections(rows, kind, chunks=250):
 @pytest.mark.parametrize("where", [pytest.param("cluster", marks=pytest.mark.slow), "here"])
 def test_dask_collections_lazily(client, rows, kind, where):
     lazy = collections(rows, kind)
-    model = quick(client if where == "cluster" else None, max_iter=8).fit(*lazy)
+    model = quick(max_iter=8).fit(*lazy, run=Run(cluster=client if where == "cluster" else None))
     assert model.score(*rows if kind == "array" else (lazy[0].compute(), rows[1])) > 0.9
     mean, std = model.predict(lazy[0], return_std=True)
     assert isinstance(mean, dask.array.Array if kind == "array" else dask.dataframe.Series)
@@ -137,54 +139,47 @@ def test_dask_collections_lazily(client, rows, kind, where):
 def test_collections_that_do_not_match(client, rows):
     X, y = collections(rows, "array")
     with pytest.raises(TypeError, match="expected Dask collections throughout"):
-        quick(client).fit(X, rows[1])
+        quick().fit(X, rows[1], run=Run(cluster=client))
     with pytest.raises(ValueError, match="500 rows but `X` has 600"):
-        quick(client).fit(X, y[:500])
+        quick().fit(X, y[:500], run=Run(cluster=client))
     frame, z = collections(rows, "frame")
     with pytest.raises(ValueError, match="different numbers of partitions"):
-        quick(client).fit(frame, z.repartition(npartitions=1))
+        quick().fit(frame, z.repartition(npartitions=1), run=Run(cluster=client))
 
 
 def test_bad_values_in_a_partition_are_told(client, rows, tmp_path):
     X, y = rows[0].copy(), rows[1]
     X[450, 1] = np.inf
     with pytest.raises(ValueError, match=r"chunk 2 of `source` has .*infinity in 1 rows, the first in row 50"):
-        quick(client).fit_stream(store(tmp_path, X, y, [0, 200, 400, 600]))
+        quick().fit_stream(store(tmp_path, X, y, [0, 200, 400, 600]), run=Run(cluster=client))
 
 
 # ------------------------------------------------------------- the option
 
 
 @pytest.mark.slow
-def test_engine_by_name(client, rows, expected):
+def test_cluster_by_name(client, rows, expected):
     with client.as_current():
-        model = quick("dask").fit(*rows)
+        model = quick().fit(*rows, run=Run(cluster="dask"))
     np.testing.assert_allclose(both(model, rows[0]), expected, rtol=1e-6)
-    by_address = quick(client.scheduler.address).fit(*rows)
+    by_address = quick().fit(*rows, run=Run(cluster=client.scheduler.address))
     np.testing.assert_array_equal(both(by_address, rows[0]), both(model, rows[0]))
-    assert clone(by_address).engine == client.scheduler.address
-
-
-def test_the_engine_is_no_part_of_the_model(client, rows, tmp_path):
-    model = quick(client, max_iter=2).fit(*rows)
-    model.save(tmp_path / "model.gpzed")
-    assert load_model(tmp_path / "model.gpzed").engine is None
 
 
 @pytest.mark.parametrize(
-    ("engine", "kind", "message"),
+    ("cluster", "kind", "message"),
     [
-        ("local:0", ValueError, "`engine` is 'local:0'; expected"),
+        ("local:0", ValueError, "`cluster` is 'local:0'; expected"),
         ("cluster", ValueError, "local:N"),
-        (7, TypeError, "`engine` is a int"),
+        (7, TypeError, "`cluster` is a int"),
         ("dask", ClusterError, "no Dask client"),
         ("tcp://127.0.0.1:9", ClusterError, "no Dask scheduler answers at tcp://127.0.0.1:9"),
     ],
 )
-def test_engines_that_cannot_be(rows, engine, kind, message, monkeypatch):
+def test_clusters_that_cannot_be(rows, cluster, kind, message, monkeypatch):
     monkeypatch.setattr("gpzed.distributed.connection.CONNECT_SECONDS", 1.0)
     with pytest.raises(kind, match=message):
-        quick(engine).fit(*rows)
+        quick().fit(*rows, run=Run(cluster=cluster))
 
 
 def test_chunks_of_this_process_have_no_place_on_a_cluster(client, rows):

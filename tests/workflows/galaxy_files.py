@@ -10,7 +10,10 @@ from gpzed.catalog import Catalog, write_catalog
 from gpzed.config import RunConfig
 
 BANDS = ("u", "g", "r")
-QUICK = {"n_basis": 5, "patience": 2, "tol": 1e-4, "n_members": 1, "n_heads": 1}
+QUICK = {
+    "model": {"n_basis": 5, "n_members": 1, "n_heads": 1},
+    "training": {"patience": 2, "tol": 1e-4},
+}
 
 
 def galaxies(n: int, seed: int = 0) -> Catalog:
@@ -41,7 +44,7 @@ def with_sentinels(table: Catalog) -> Catalog:
 
 def quick_config(**sections: dict[str, object]) -> RunConfig:
     """Return a configuration that trains in a moment."""
-    return RunConfig.from_dict({"model": QUICK, **sections})
+    return RunConfig.from_dict({**QUICK, **sections})
 
 
 def write(table: Catalog, path: Path) -> Path:

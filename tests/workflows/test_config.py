@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpzed import GPzRegressor
-from gpzed.config import NOT_OPTIONS, RUN_DEFAULTS, ModelConfig, PredictConfig, RunConfig, config_template, load_config
+from gpzed import GPzRegressor, Training
+from gpzed.config import NOT_OPTIONS, ModelConfig, PredictConfig, RunConfig, config_template, load_config
 from gpzed.errors import ConfigError
 
 
@@ -25,21 +25,33 @@ def test_template_of_other_values_parses_back_to_them() -> None:
             "seed": 7,
             "schema": {"bands": ["u", "g"], "zero_point": 31.4},
             "features": {"extinction": {"u": 4.2}, "magnitudes": "asinh"},
-            "model": {"n_basis": 12, "max_time": 5},
+            "model": {"n_basis": 12},
+            "training": {"max_time": 5},
             "predict": {"quantiles": [0.16], "columns": []},
         }
     )
     assert RunConfig.from_dict(tomllib.loads(config_template(config))) == config
     assert RunConfig.from_dict(config.to_dict()) == config
-    assert config.model.max_time == 5.0
+    assert config.training.max_time == 5.0
 
 
 def test_options_of_the_model_are_those_of_the_estimator() -> None:
     signature = inspect.signature(GPzRegressor.__init__).parameters
     assert [f.name for f in fields(ModelConfig)] == [name for name in signature if name not in NOT_OPTIONS]
     defaults = {k: p.default for k, p in signature.items() if k not in NOT_OPTIONS}
-    assert asdict(ModelConfig()) == {**defaults, **RUN_DEFAULTS}
-    assert set(RUN_DEFAULTS) <= set(defaults)
+    assert asdict(ModelConfig()) == defaults
+
+
+def test_a_run_from_files_trains_the_estimator_with_its_defaults() -> None:
+    given = RunConfig().regressor().get_params()
+    assert given == GPzRegressor(training=Training(), random_state=0).get_params()
+
+
+def test_the_paper_is_the_same_model_from_files_and_from_python() -> None:
+    config = RunConfig.paper()
+    assert config.regressor().get_params() == GPzRegressor.paper(random_state=0).get_params()
+    assert (config.features.errors, config.features.colours, config.features.magnitudes) == ("inputs", False, "pogson")
+    assert RunConfig.from_dict(tomllib.loads(config_template(config))) == config
 
 
 @pytest.mark.parametrize(
@@ -52,6 +64,9 @@ def test_options_of_the_model_are_those_of_the_estimator() -> None:
         ("[model]\nn_basis = 'many'", "`model.n_basis` is 'many'; expected a whole number or \"auto\""),
         ("[model]\nn_basis = 0", r"section \[model\]: `n_basis` is 0"),
         ("[model]\ncovariance = 'VX'", "expected one of"),
+        ("[model]\nmax_iter = 3", r"did you mean `max_iter` in section \[training\]"),
+        ("[training]\nmax_iter = 0", r"section \[training\]: `max_iter` is 0; expected a whole number >= 1"),
+        ("[training]\ninit = 'here'", "`training.init` is 'here'; expected one of"),
         ("[features]\nclip = 'wide'", "`features.clip` is 'wide'; expected a number"),
         ("[features]\nmagnitudes = 'log'", 'expected one of "auto", "asinh", "pogson"'),
         ("[features]\nextinction = 3", "a table, each value a number"),

@@ -7,7 +7,7 @@ from workflows.galaxy_files import QUICK
 
 
 def test_the_demo_leaves_everything(tmp_path: Path) -> None:
-    report = run_demo(tmp_path / "demo", survey="lsst", size=400, model=QUICK)
+    report = run_demo(tmp_path / "demo", survey="lsst", size=400, options=QUICK)
     assert set(report.files) == {
         "training.parquet", "test.parquet", "model.gpzed", "predictions.parquet",
         "scatter.png", "pit.png", "redshift_distribution.png", "training_history.png", "reliability.png",

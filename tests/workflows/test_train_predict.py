@@ -9,14 +9,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpzed import Run
 from gpzed.catalog import Catalog, PhotometrySchema, Sentinels, Status, catalog_info, read_catalog
 from gpzed.config import PredictConfig, SchemaConfig
-from gpzed.errors import CatalogError, ConfigError, ConvergenceWarning, ModelFormatError, SchemaError
+from gpzed.errors import (
+    CatalogError,
+    ConfigError,
+    ConvergenceWarning,
+    ModelFormatError,
+    SchemaError,
+    TrainingInterruptedError,
+)
 from gpzed.features import Flag
 from gpzed.model.modelfile import read_model, write_model
 from gpzed.workflows import (
     Reporter,
-    TrainingInterruptedError,
     evaluate,
     load_pipeline,
     plan_training,
@@ -111,8 +118,10 @@ def test_the_parts_of_the_variance_sum_to_the_total_in_files_and_survive_them(fo
     columns["mag_u"][50:250], columns["mag_r"][200:300] = np.nan, np.nan
     columns["z_spec"][::3] += 1.0  # two possible redshifts: heads are needed
     write(Catalog(columns), folder / "gaps.parquet")
-    options = {"n_members": 2, "n_heads": 2, "n_epochs": 10, "density_components": 2, "recalibrate": "none"}
-    config = quick_config(model={"n_basis": 5, "patience": 2, "tol": 1e-4, **options})
+    config = quick_config(
+        model={"n_basis": 5, "n_members": 2, "n_heads": 2, "calibrate": "noise"},
+        training={"patience": 2, "tol": 1e-4, "n_epochs": 10, "density_components": 2},
+    )
     train(folder / "gaps.parquet", folder / "heads.gpzed", config)
     predict(folder / "heads.gpzed", folder / "gaps.parquet", folder / "heads.parquet")
     out, trained = read_catalog(folder / "heads.parquet"), load_pipeline(folder / "heads.gpzed")
@@ -360,7 +369,7 @@ def test_the_same_seed_gives_the_same_model(folder: Path) -> None:
 def test_stopping_leaves_a_checkpoint_to_go_on_from(folder: Path) -> None:
     target = folder / "stopped.gpzed"
     with pytest.raises(TrainingInterruptedError, match="training was stopped"):
-        train(folder / "train.parquet", target, quick_config(), should_stop=lambda: True)
+        train(folder / "train.parquet", target, quick_config(), run=Run(should_stop=lambda: True))
     assert not target.exists()
     assert (folder / "stopped.gpzed.checkpoint").exists()
     with pytest.raises(ConfigError, match="left from an interrupted run"):
@@ -463,11 +472,9 @@ def test_validation_rows_get_cost_weights_too(folder: Path, monkeypatch: pytest.
     seen = {}
     original = train_module.GPzRegressor.fit
 
-    def spy(
-        self: object, X: object, y: object, weight: object = None, *, X_std: object, validation_data: tuple[object, ...]
-    ) -> object:
-        seen["validation"] = validation_data
-        return original(self, X, y, weight, X_std=X_std, validation_data=validation_data)
+    def spy(*arguments: object, **options: object) -> object:
+        seen["validation"] = options["validation_data"]
+        return original(*arguments, **options)
 
     monkeypatch.setattr(train_module.GPzRegressor, "fit", spy)
     config = quick_config(weights={"method": "redshift"}, split={"validation": 0.25})
@@ -481,7 +488,7 @@ def test_validation_rows_get_cost_weights_too(folder: Path, monkeypatch: pytest.
 def test_the_checkpoint_outlives_training_until_the_model_is_written(
     n_members: int, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = quick_config().override("model", n_members=n_members, checkpoint_every=1)
+    config = quick_config().override("model", n_members=n_members)
     output = folder / f"full_{n_members}.gpzed"
     with monkeypatch.context() as patch:
 
@@ -490,7 +497,7 @@ def test_the_checkpoint_outlives_training_until_the_model_is_written(
 
         patch.setattr(train_module.TrainedPipeline, "save", full)
         with pytest.raises(CatalogError, match="disk is full"):
-            train(folder / "train.parquet", output, config)
+            train(folder / "train.parquet", output, config, run=Run(checkpoint_every=1))
     assert len(list(folder.glob(f"{output.name}.checkpoint*"))) == n_members
     train(folder / "train.parquet", output, config, resume=True)
     assert output.exists()
@@ -498,10 +505,11 @@ def test_the_checkpoint_outlives_training_until_the_model_is_written(
 
 
 def test_a_committee_that_is_stopped_names_its_files(folder: Path) -> None:
-    config = quick_config().override("model", n_members=2, patience=1000, tol=0.0, max_iter=50)
+    config = quick_config().override("model", n_members=2)
+    config = config.override("training", patience=1000, tol=0.0, max_iter=50)
     output = folder / "stop.gpzed"
     with pytest.raises(TrainingInterruptedError, match=r"kept in '.*stop\.gpzed\.checkpoint\.[01]'") as caught:
-        train(folder / "train.parquet", output, config, should_stop=lambda: True)
+        train(folder / "train.parquet", output, config, run=Run(should_stop=lambda: True))
     files = list(folder.glob("stop.gpzed.checkpoint*"))
     assert files
     assert all(f"'{file}'" in str(caught.value) for file in files)

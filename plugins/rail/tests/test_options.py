@@ -94,11 +94,11 @@ def test_defaults_can_be_written_to_yaml() -> None:
 
 def test_text_of_the_command_line_becomes_numbers() -> None:
     args = GPZedInformer.parse_command_line(
-        ["GPZedInformer", "--n_basis=12", "--sentinels_failed_errors=98,97", "--max_time=3.5", "--no-calibrate_noise"]
+        ["GPZedInformer", "--n_basis=12", "--sentinels_failed_errors=98,97", "--max_time=3.5", "--no-coverage"]
     )
     stage = GPZedInformer.make_stage(**{k: v for k, v in vars(args).items() if v is not None})
     config = stage.run_config()
-    assert (config.model.n_basis, config.model.max_time, config.model.calibrate_noise) == (12, 3.5, False)
+    assert (config.model.n_basis, config.training.max_time, config.model.coverage) == (12, 3.5, False)
     assert config.sentinels.failed_errors == (98.0, 97.0)
     assert GPZedInformer.make_stage(name="auto", n_basis="auto").run_config().model.n_basis == "auto"
 

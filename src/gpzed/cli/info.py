@@ -84,7 +84,7 @@ def _estimator(model: GPzRegressor) -> dict[str, Any]:
         "recalibration": None
         if found is None
         else {
-            "method": model.recalibrate,
+            "method": model.calibrate,
             "changed": found.changes,
             "rows": found.n_rows,
             "before": found.before,

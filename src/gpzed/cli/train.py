@@ -15,7 +15,9 @@ from gpzed.cli.console import Terminal
 from gpzed.cli.options import common, load, schema_options, with_schema
 from gpzed.cli.show import metrics_table, show_plan
 from gpzed.config import RunConfig
-from gpzed.workflows import TrainingInterruptedError, plan_training, train
+from gpzed.errors import TrainingInterruptedError
+from gpzed.model import Run
+from gpzed.workflows import plan_training, train
 
 
 @click.command("train")
@@ -47,7 +49,10 @@ from gpzed.workflows import TrainingInterruptedError, plan_training, train
 @click.option("--threads", type=int, help="Threads to use; all cores by default.")
 @click.option("--dask", help="Cluster to train on: local:N (processes of this machine) or tcp://HOST:PORT.")
 @click.option("--checkpoint", help="Where to keep the state of training. Default: MODEL.checkpoint.")
-@click.option("--resume", is_flag=True, help="Go on with an interrupted run.")
+@click.option(
+    "--checkpoint-every", type=int, default=Run.checkpoint_every, show_default=True, help="Steps between checkpoints."
+)
+@click.option("--resume", is_flag=True, help="Resume an interrupted run.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and stop.")
 @common
 def command(catalogue: str, output: str | None, dry_run: bool, **given: Any) -> int:
@@ -72,12 +77,15 @@ def command(catalogue: str, output: str | None, dry_run: bool, **given: Any) -> 
                 catalogue,
                 output,
                 config,
-                checkpoint=given["checkpoint"],
+                run=Run(
+                    checkpoint=given["checkpoint"],
+                    checkpoint_every=given["checkpoint_every"],
+                    should_stop=should_stop,
+                    cluster=given["dask"],
+                ),
                 resume=given["resume"],
-                dask=given["dask"],
                 reporter=terminal,
                 on_plan=lambda plan: show_plan(terminal, plan, config),
-                should_stop=should_stop,
             )
         except TrainingInterruptedError as stopped:
             terminal.error(f"{stopped}. Go on with:\n  {_resume_command()}")
@@ -102,10 +110,9 @@ def _config(given: dict[str, Any]) -> RunConfig:
         covariance=given["covariance"],
         n_members=given["members"],
         n_heads=given["heads"],
-        max_iter=given["max_iter"],
-        max_time=given["max_time"],
         n_threads=given["threads"],
     )
+    config = config.override("training", max_iter=given["max_iter"], max_time=given["max_time"])
     config = config.override(
         "features", magnitudes=given["magnitudes"], errors=given["errors"], colours=given["colours"]
     )

@@ -30,7 +30,7 @@ def require_dask() -> Any:
 
 
 def check_engine(engine: Any) -> None:
-    """Check what is given as `engine`, short of connecting to it.
+    """Check what is given as `cluster`, short of connecting to it.
 
     Raises
     ------
@@ -40,15 +40,15 @@ def check_engine(engine: Any) -> None:
     if engine is None or hasattr(engine, "scheduler_info") or hasattr(engine, "scheduler_address"):
         return
     if not isinstance(engine, str):
-        raise TypeError(f"`engine` is a {type(engine).__name__}; expected None, {_FORMS}.")
+        raise TypeError(f"`cluster` is a {type(engine).__name__}; expected None, {_FORMS}.")
     local = _LOCAL.fullmatch(engine)
     if not ((local and int(local[1]) > 0) or "://" in engine or engine == "dask"):
-        raise ConfigError(f"`engine` is {engine!r}; expected None, {_FORMS}.")
+        raise ConfigError(f"`cluster` is {engine!r}; expected None, {_FORMS}.")
 
 
 @contextmanager
 def connect(engine: Any) -> Iterator[Any]:
-    """Give a client of the cluster that `engine` names; what was opened for it is closed at the end.
+    """Give a client of the cluster that `cluster` names; what was opened for it is closed at the end.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def _current(distributed: Any) -> Any:
         return distributed.get_client()
     except ValueError:
         raise ClusterError(
-            '`engine` is "dask" but this process has no Dask client; make one first: distributed.Client("tcp://...")'
+            '`cluster` is "dask" but this process has no Dask client; make one first: distributed.Client("tcp://...")'
         ) from None
 
 

@@ -211,7 +211,7 @@ def predict_hats(
     options : PredictConfig, optional
         Columns, quantiles, components; those stored in the model file by default.
     dask : str, distributed.Client or cluster, optional
-        Where to compute, as `engine` of `gpzed.GPzRegressor`; in this process by default.
+        Where to compute, as `cluster` of `gpzed.Run`; in this process by default.
     schema : SchemaConfig, optional
     resume : bool
         Go on with what an interrupted run left.

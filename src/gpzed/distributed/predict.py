@@ -74,7 +74,7 @@ def predict_partitions(
     options : PredictConfig, optional
         Columns, quantiles, chunk size; those stored in the model file by default.
     dask : str, distributed.Client or cluster
-        As `engine` of `gpzed.GPzRegressor`: "local:N", "tcp://HOST:PORT", ...
+        As `cluster` of `gpzed.Run`: "local:N", "tcp://HOST:PORT", ...
     schema : SchemaConfig, optional
         Which column is what, if neither as in training nor to be guessed.
     resume : bool

@@ -5,11 +5,21 @@ from __future__ import annotations
 import os
 
 from gpzed.errors import ModelFormatError
-from gpzed.model.estimator import GPzRegressor, StepInfo
+from gpzed.model.estimator import GPzRegressor
 from gpzed.model.member import TrainingReport
 from gpzed.model.modelfile import read_model
+from gpzed.model.options import Training
+from gpzed.model.run import HEADS_STAGE, Run, StepInfo
 
-__all__ = ["GPzRegressor", "StepInfo", "TrainingReport", "load_model"]
+__all__ = [
+    "HEADS_STAGE",
+    "GPzRegressor",
+    "Run",
+    "StepInfo",
+    "Training",
+    "TrainingReport",
+    "load_model",
+]
 
 
 def load_model(path: str | os.PathLike[str]) -> GPzRegressor:

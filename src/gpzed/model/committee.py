@@ -1,16 +1,159 @@
-"""Training of several members side by side (end of section 5 of the paper)."""
+"""A committee: members trained side by side (end of section 5 of the paper), and what they learn and say together."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
 
+import numpy as np
+
+from gpzed._types import FloatArray
+from gpzed.engine.lbfgs import Iteration
+from gpzed.engine.threads import Team, available_threads, single_threaded_blas
+from gpzed.errors import ClusterError, TrainingInterruptedError
+from gpzed.incomplete.kinds import MIXTURE_ROWS, RawRows
+from gpzed.incomplete.noise_classes import warn_of_large_errors
+from gpzed.model.checkpoint import fingerprint, load_checkpoint, save_checkpoint
+from gpzed.model.coverage import Coverage, learn_coverage
+from gpzed.model.data import TrainingData
 from gpzed.model.member import Member
+from gpzed.model.recalibration import MIN_ROWS, Recalibration, fit_recalibration
+from gpzed.model.run import HEADS_STAGE, Run, StepInfo
+from gpzed.model.sources import Source
+from gpzed.model.training import Recipe, Session, Watch, train_member
+from gpzed.prediction import Prediction
 
 
-class HaltedError(Exception):
-    """Ends the training of a member because another one failed or was interrupted."""
+@dataclass(frozen=True)
+class Committee:
+    """Trained members, and what they learned together.
+
+    Attributes
+    ----------
+    members : tuple of Member
+    coverage : Coverage or None
+        Density of the training inputs.
+    recalibration : Recalibration or None
+        What held-out rows change about predictions.
+    """
+
+    members: tuple[Member, ...]
+    coverage: Coverage | None = None
+    recalibration: Recalibration | None = None
+
+    @property
+    def n_inputs(self) -> int:
+        """Components of the density of the inputs that a prediction may stand for."""
+        return max(member.n_inputs for member in self.members)
+
+    @property
+    def n_own(self) -> int:
+        """Gaussians of all members: for each head and component of the density of the inputs."""
+        return len(self.members) * self.n_inputs * max(member.n_heads for member in self.members)
+
+    @property
+    def n_components(self) -> int:
+        """Gaussians of a prediction: the members' own, and one more for wings or for doubt."""
+        has_wings = self.recalibration is not None and self.recalibration.wing_weight > 0.0
+        has_doubt = self.coverage is not None and self.n_own > 1
+        return self.n_own + (has_wings or has_doubt)
+
+    def predict(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> Prediction:
+        """Predict for raw inputs; variance goes back to that of the training targets where coverage is low."""
+        prediction = self.recalibrated(X, team, X_std)
+        if self.coverage is None:
+            return prediction
+        if X_std is not None:  # an outlier may be noise: what matters is where the true inputs are
+            X = self.members[0].denoised(X, X_std)
+        return self.coverage.apply(prediction, X, self.n_own, team)
+
+    def recalibrated(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> Prediction:
+        """Predict without regard to coverage."""
+        prediction = self.mixed(X, team, X_std)
+        if self.recalibration is None:
+            return prediction
+        is_local = self.recalibration.local.size > 0
+        shares = self.coverage.shares(X) if is_local and self.coverage is not None else None
+        return self.recalibration(prediction, shares)
+
+    def mixed(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> Prediction:
+        """Mix the predictions of all members, as they are."""
+        parts = [member.distribution(X, team, X_std) for member in self.members]
+        return parts[0] if len(parts) == 1 else Prediction.mixture(parts)
+
+
+def train_committee(
+    source: Source,
+    recipe: Recipe,
+    run: Run,
+    *,
+    n_members: int,
+    coverage: bool,
+    recalibration: Literal["global", "local"] | None,
+    n_threads: int | None,
+    random_state: int | np.random.Generator | None,
+) -> Committee:
+    """Train all members, then learn coverage and recalibration.
+
+    Parameters
+    ----------
+    source : Source
+        Training rows; every member splits them anew.
+    recipe : Recipe
+        How one member is trained.
+    run : Run
+        Checkpoints, callback and cluster.
+    n_members : int
+    coverage : bool
+        Whether to learn the density of the training inputs.
+    recalibration : {"global", "local"} or None
+    n_threads : int or None
+    random_state : int, numpy.random.Generator or None
+
+    Raises
+    ------
+    TrainingInterruptedError
+        `run.should_stop` said so.
+    """
+    *generators, other = np.random.default_rng(random_state).spawn(n_members + 1)
+    n_threads = n_threads or available_threads()
+    n_parallel = min(n_members, n_threads) if run.cluster is None else 1  # each member has the whole cluster
+    halt = threading.Event()
+    first: list[TrainingData] = []
+
+    def train(index: int) -> Member:
+        rng = generators[index]
+        seed = int(rng.integers(2**63))
+        data = source.data(np.random.default_rng(seed))
+        if index == 0:
+            first.append(data)
+        watch = _MemberWatch(index, run, run.checkpoint_of(index, n_members), halt)
+        watch.resume((recipe, seed), data)
+        try:
+            return train_member(data, recipe, rng, max(1, n_threads // n_parallel), watch)
+        except ClusterError:
+            watch.save()  # what was computed since the last checkpoint is not lost
+            raise
+
+    with single_threaded_blas():
+        try:
+            members = run_in_parallel(train, n_members, n_parallel, halt)
+        except TrainingInterruptedError:
+            raise TrainingInterruptedError(f"training was stopped; {_what_is_kept(run)}") from None
+        committee = Committee(tuple(members), learn_coverage(first[0], other) if coverage else None)
+        rows = source.unseen(first[0]) if recalibration is not None else None
+        if rows is not None and len(rows.y) >= MIN_ROWS:
+            committee = _recalibrate(committee, rows, recalibration == "local", Team(n_threads), other)
+    if first[0].has_errors:
+        sample = first[0].sample(MIXTURE_ROWS, np.random.default_rng(0))
+        warn_of_large_errors(sample.X, sample.X_std)
+    if not run.keep_checkpoint:
+        run.remove_checkpoints()
+    return committee
 
 
 def run_in_parallel(
@@ -29,3 +172,70 @@ def run_in_parallel(
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     return [future.result() for future in futures]
+
+
+class HaltedError(Exception):
+    """Ends the training of a member because another one failed or was interrupted."""
+
+
+class _MemberWatch(Watch):
+    """Follows the training of one member: keeps its checkpoint, tells the callback, and ends it when asked to."""
+
+    def __init__(self, member: int, run: Run, path: Path | None, halt: threading.Event) -> None:
+        self.member, self.run, self.path, self.halt = member, run, path, halt
+        self.records = path is not None
+        self.identity = ""
+        self.best_score = -np.inf
+
+    def resume(self, options: object, data: TrainingData) -> None:
+        """Read the checkpoint, if there is one; it must be of the same run."""
+        if self.path is not None:
+            self.identity = fingerprint(options, *data.identity())
+            self.session = load_checkpoint(self.path, self.identity)
+
+    def save(self) -> None:
+        """Write a checkpoint, if one is wanted and there is something to keep."""
+        if self.path is not None and self.session is not None:
+            save_checkpoint(self.path, self.session, self.identity)
+
+    def on_step(self, session: Session) -> bool | None:
+        """Follow an iteration of the optimiser."""
+        self.session = session
+        progress, step = session.progress, session.progress.history[-1]
+        if step.iteration % self.run.checkpoint_every == 0:
+            self.save()
+        return self._tell(session.stage, step, progress.best_score)
+
+    def on_epoch(self, step: Iteration) -> bool | None:
+        """Follow a pass over the rows in which heads are trained; resumed runs train them anew, to the same result."""
+        if step.iteration == 1:
+            self.save()
+        self.best_score = float(np.fmax(self.best_score, step.score))
+        return self._tell(HEADS_STAGE, step, self.best_score)
+
+    def _tell(self, stage: int, step: Iteration, best_score: float) -> bool | None:
+        if self.halt.is_set():
+            self.save()
+            raise HaltedError
+        wants_end = None
+        if self.run.callback is not None:
+            info = StepInfo(self.member, stage, step.iteration, step.seconds, step.objective, step.score, best_score)
+            wants_end = self.run.callback(info)
+        if self.run.should_stop is not None and self.run.should_stop():
+            self.save()
+            raise TrainingInterruptedError
+        return wants_end
+
+
+def _what_is_kept(run: Run) -> str:
+    left = [f"'{path}'" for path in run.checkpoints()]
+    return f"its state is kept in {', '.join(left)}" if left else "there was no state to keep yet"
+
+
+def _recalibrate(
+    committee: Committee, rows: RawRows, is_local: bool, team: Team, rng: np.random.Generator
+) -> Committee:
+    """Compare predictions for rows that no member was trained on with their targets."""
+    X, y, omega, X_std = rows
+    shares = committee.coverage.shares(X) if is_local and committee.coverage is not None else None
+    return replace(committee, recalibration=fit_recalibration(committee.mixed(X, team, X_std), y, omega, shares, rng))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from typing import Any, Self
 
 import numpy as np
@@ -14,15 +15,14 @@ from gpzed.distributed import lazy
 from gpzed.engine.threads import Team
 from gpzed.gp.predictive import sample_functions
 from gpzed.incomplete.kinds import in_order
+from gpzed.model.committee import Committee
 from gpzed.model.coverage import Coverage
 from gpzed.model.inputs import check_input_errors, is_lazy, validate_table
 from gpzed.model.member import Member, TrainingReport
 from gpzed.model.modelfile import write_model
+from gpzed.model.options import Training
 from gpzed.model.recalibration import Recalibration
 from gpzed.prediction import Prediction
-
-TRANSIENT = ("callback", "checkpoint", "engine")
-"""Options that say where and how training runs, and nothing about the model: they are not saved with it."""
 
 
 class PredictsDistribution(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -56,13 +56,26 @@ class PredictsDistribution(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 class FittedModel(PredictsDistribution):
     """Predictions from trained members; `GPzRegressor` adds how they are trained."""
 
-    members_: list[Member]
-    coverage_: Coverage | None = None
-    recalibration_: Recalibration | None = None
+    committee_: Committee
     n_threads: int | None
     missing: str
     n_features_in_: int
     n_basis_: int
+
+    @property
+    def members_(self) -> tuple[Member, ...]:
+        """The trained models."""
+        return self.committee_.members
+
+    @property
+    def coverage_(self) -> Coverage | None:
+        """Density of the training inputs; None without `coverage`, or with fewer than 20 training rows."""
+        return self.committee_.coverage
+
+    @property
+    def recalibration_(self) -> Recalibration | None:
+        """What held-out rows changed, with their scores before and after; None without."""
+        return self.committee_.recalibration
 
     @property
     def reports_(self) -> list[TrainingReport]:
@@ -123,24 +136,16 @@ class FittedModel(PredictsDistribution):
 
     @property
     def n_components_(self) -> int:
-        """Gaussians of a prediction: the members' own, and one more for wings or for doubt."""
-        has_wings = self.recalibration_ is not None and self.recalibration_.wing_weight > 0.0
-        has_doubt = self.coverage_ is not None and self._n_own > 1
-        return self._n_own + (has_wings or has_doubt)
-
-    @property
-    def _n_own(self) -> int:
-        """Gaussians of all members: for each head and component of the density of the inputs."""
-        return len(self.members_) * self.run_["n_heads"]
+        """Gaussians of a prediction."""
+        return self.committee_.n_components
 
     @property
     def run_(self) -> dict[str, int]:
         """What tells the components of a prediction apart: `Prediction.n_heads` and `Prediction.n_inputs`."""
-        n_inputs = max(member.n_inputs for member in self.members_)
-        return {"n_heads": n_inputs * max(member.n_heads for member in self.members_), "n_inputs": n_inputs}
+        return {"n_heads": self.committee_.n_own // len(self.members_), "n_inputs": self.committee_.n_inputs}
 
     def _check_inputs(self, X: Any) -> FloatArray:
-        check_is_fitted(self, "members_")
+        check_is_fitted(self, "committee_")
         finite = self._all_finite
         return np.asarray(validate_table(self, X, reset=False, ensure_min_samples=0, ensure_all_finite=finite))
 
@@ -212,28 +217,7 @@ class FittedModel(PredictsDistribution):
             )
         X = self._check_inputs(X)
         errors = self._check_errors(X_std, X)
-        team = Team(self.n_threads)
-        prediction = self._recalibrated(X, team, errors)
-        if self.coverage_ is None:
-            return prediction
-        if errors is not None:  # an outlier may be noise: what matters is where the true inputs are
-            X = self.members_[0].denoised(X, errors)
-        return self.coverage_.apply(prediction, X, self._n_own, team)
-
-    def _recalibrated(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> Prediction:
-        """Predict without regard to coverage."""
-        prediction = self._predict_members(X, team, X_std)
-        return prediction if self.recalibration_ is None else self.recalibration_(prediction, self._regions(X))
-
-    def _predict_members(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> Prediction:
-        """Mix the predictions of all members, as they are."""
-        parts = [member.distribution(X, team, X_std) for member in self.members_]
-        return parts[0] if len(parts) == 1 else Prediction.mixture(parts)
-
-    def _regions(self, X: FloatArray) -> FloatArray | None:
-        """Say how much rows belong to each region of the inputs, where recalibration depends on it."""
-        is_local = self.recalibration_ is not None and self.recalibration_.local.size > 0
-        return self.coverage_.shares(X) if is_local and self.coverage_ is not None else None
+        return self.committee_.predict(X, Team(self.n_threads), errors)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: int | np.random.Generator | None = 0) -> FloatArray:
         """Draw functions from the posterior (without observation noise) and give their values at X.
@@ -272,20 +256,15 @@ class FittedModel(PredictsDistribution):
         ----------
         path : path
         """
-        check_is_fitted(self, "members_")
-        write_model(path, self._header(), self.members_)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the client of a cluster, which cannot leave its process."""
-        state: dict[str, Any] = dict(super().__getstate__())
-        if not isinstance(state.get("engine"), str | None):
-            state["engine"] = None
-        return state
+        check_is_fitted(self, "committee_")
+        write_model(path, self._header(), list(self.members_))
 
     def _header(self) -> dict[str, Any]:
         names = getattr(self, "feature_names_in_", None)
-        parameters: dict[str, Any] = {k: v for k, v in self.get_params().items() if k not in TRANSIENT}
-        parameters = {k: v.item() if isinstance(v, np.generic) else v for k, v in parameters.items()}
+        given: dict[str, Any] = self.get_params()
+        parameters = {k: v.item() if isinstance(v, np.generic) else v for k, v in given.items()}
+        if parameters["training"] is not None:
+            parameters["training"] = asdict(parameters["training"])
         if not isinstance(parameters["random_state"], int | None):
             parameters["random_state"] = None
         return {
@@ -300,10 +279,11 @@ class FittedModel(PredictsDistribution):
     @classmethod
     def from_parts(cls, header: dict[str, Any], members: list[Member]) -> Self:
         """Put a fitted estimator together from what a model file holds."""
-        model = cls(**header["parameters"])
-        model.members_ = members
-        model.coverage_ = header.get("coverage")
-        model.recalibration_ = header.get("recalibration")
+        parameters = dict(header["parameters"])
+        if parameters["training"] is not None:
+            parameters["training"] = Training(**parameters["training"])
+        model = cls(**parameters)
+        model.committee_ = Committee(tuple(members), header.get("coverage"), header.get("recalibration"))
         model.n_features_in_ = header["n_features"]
         model.n_basis_ = members[0].layout.m
         if header["feature_names"] is not None:

@@ -56,6 +56,61 @@ def validate_table(estimator: Any, X: Any, y: Any = "no_validation", *, reset: b
     return check_X_y(matrix, y, dtype=np.float64, estimator=estimator, **options)
 
 
+def check_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, X_std: Any) -> RawRows:
+    """Check training rows in memory; those of weight zero are left out.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two, or a feature was never observed.
+    """
+    X, y = validate_table(
+        estimator, X, y, y_numeric=True, ensure_min_samples=2, ensure_all_finite=estimator._all_finite
+    )
+    errors = check_input_errors(X_std, X)
+    rows = drop_weightless(RawRows(X, np.asarray(y, dtype=np.float64), check_weights(sample_weight, len(X)), errors))
+    if len(rows.y) == 0:
+        raise ValueError("`sample_weight` is zero for all rows; expected at least two rows with a positive weight.")
+    if len(rows.y) < 2:
+        raise ValueError(f"only {len(rows.y)} sample has a positive `sample_weight`; expected at least 2 to train on.")
+    require_observations(np.asarray(np.isfinite(rows.X).any(axis=0)))
+    return rows
+
+
+def check_validation(estimator: Any, validation_data: Any, has_errors: bool) -> RawRows | None:
+    """Check rows to choose the iterate by, if there are any; they must have `X_std` if the training rows do."""
+    if validation_data is None:
+        return None
+    if len(validation_data) not in (2, 3, 4):
+        raise ValueError(
+            f"`validation_data` has {len(validation_data)} parts; expected (X, y), (X, y, weight) or "
+            "(X, y, weight, X_std)."
+        )
+    X, y, weight, X_std = (*validation_data, None, None)[:4]
+    X, y = validate_table(estimator, X, y, y_numeric=True, reset=False, ensure_all_finite=estimator._all_finite)
+    omega = check_weights(weight, len(y))
+    errors = check_input_errors(X_std, X, "`validation_data`: ")
+    if has_errors != (errors is not None):
+        raise ValueError("`X_std` is given for training or validation rows only; give it for both or none.")
+    return drop_weightless(RawRows(X, np.asarray(y, dtype=np.float64), omega, errors))
+
+
+def require_rows(n: int) -> None:
+    """Refuse a source with fewer than two rows."""
+    if n < 2:
+        raise ValueError(f"`source` has {n} rows with a positive weight; expected at least 2 to train on.")
+
+
+def require_observations(observed: npt.NDArray[np.bool_]) -> None:
+    """Refuse features that were never observed."""
+    if not observed.all():
+        columns = np.flatnonzero(~observed).tolist()
+        raise ValueError(
+            f"X has only NaN in feature{'s' if len(columns) > 1 else ''} {columns} (counted from 0); expected "
+            "at least one value to learn from. Drop them."
+        )
+
+
 def check_weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
     """Weights as float64 of shape (n,); ones if None.
 
@@ -160,6 +215,15 @@ class CheckedChunks:
 
     def __init__(self, source: Iterable[Any], d: int, names: list[str] | None = None, *, missing: bool = False) -> None:
         self.source, self.d, self.names, self.missing = source, d, names, missing
+
+    def survey(self) -> tuple[int, npt.NDArray[np.bool_], bool]:
+        """Count the rows; say which features were ever observed, and whether inputs come with errors."""
+        n, observed, has_errors = 0, np.zeros(self.d, dtype=bool), False
+        for rows in self:
+            n += len(rows.y)
+            observed |= np.isfinite(rows.X).any(axis=0)
+            has_errors = rows.X_std is not None
+        return n, observed, has_errors
 
     def __iter__(self) -> Iterator[RawRows]:
         has_errors: bool | None = None

@@ -207,4 +207,4 @@ def save_with_pipeline(path: str | os.PathLike[str], model: Any, pipeline: dict[
     pipeline : dict
         Schema, features, configuration and provenance as plain JSON types; kept under ``header["pipeline"]``.
     """
-    write_model(path, model._header() | {"pipeline": pipeline}, model.members_)
+    write_model(path, model._header() | {"pipeline": pipeline}, list(model.members_))

@@ -1,30 +1,117 @@
-"""The options of the estimators: what is allowed, in one table, and the choices behind "auto"."""
+"""The options of the estimators: what is allowed, in one table; the record `Training`; the choices behind "auto"."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
+
+from gpzed.engine.lbfgs import Budget
 from gpzed.gp.covariance import BASES, Structure
+from gpzed.gp.initialize import InitMethod
 
-CHOICES: dict[str, tuple[str, ...]] = {
-    "covariance": tuple(BASES),
-    "noise": ("heteroscedastic", "homoscedastic"),
-    "relevance": ("ard", "shared"),
-    "mean_function": ("zero", "constant", "linear"),
-    "whitening": ("pca", "scale", "none"),
-    "weighting": ("likelihood", "precision"),
-    "recalibrate": ("none", "global", "local"),
-    "init": ("kmeans", "data", "random"),
-    "missing": ("marginalise", "error"),
-    "length_scale": ("shared", "per_feature"),
-}
-COUNTS = ("n_heads", "n_epochs", "n_members", "max_iter", "patience", "memory", "checkpoint_every", "noise_classes")
-OPTIONAL_COUNTS = ("n_threads", "max_evaluations")
+Calibration = Literal["global", "local", "noise", "none"]
+
 ROWS_PER_NUMBER = 5.0
 """Training rows per free number of the basis functions (centre and shape) with n_basis="auto"; measured."""
 MIN_BASIS, MAX_BASIS = 5, 100
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a model is trained: where it starts, when it stops, and how finely rows are sorted.
+
+    Parameters
+    ----------
+    init : {"kmeans", "data", "random"}
+        Where basis functions start: cluster centres, training rows, or uniformly in the box that holds the data.
+    max_iter : int
+        Limit on iterations of L-BFGS, per member.
+    max_time : float or None
+        Limit on wall time in seconds, per member.
+    max_evaluations : int or None
+        Limit on evaluations of the evidence, per member.
+    patience : int
+        Iterations without a better validation score after which training stops.
+    tol : float
+        Relative change of the objective at which training counts as converged.
+    memory : int
+        Length of the memory of L-BFGS.
+    coarse_to_fine : bool
+        Whether to train on growing random subsets first when there are many rows. The last stage uses all rows.
+    n_epochs : int
+        Passes over the training rows in which heads are trained, if `n_heads` is greater than 1.
+    density_components : int or "auto"
+        Gaussians that make up the density of the inputs, used for rows with missing or noisy inputs. "auto" chooses 1
+        to 6 by held-out likelihood if training rows are such, and takes one otherwise.
+    noise_classes : int
+        Classes into which the errors of inputs (`X_std`) are sorted for training; rows of one class share their mean
+        error variances. Predictions take the errors of every row as they are.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the option, its value and what is allowed.
+    """
+
+    init: InitMethod = "kmeans"
+    max_iter: int = 500
+    max_time: float | None = None
+    max_evaluations: int | None = None
+    patience: int = 40
+    tol: float = 1e-9
+    memory: int = 20
+    coarse_to_fine: bool = True
+    n_epochs: int = 80
+    density_components: int | Literal["auto"] = "auto"
+    noise_classes: int = 16
+
+    def __post_init__(self) -> None:
+        check_values({field.name: getattr(self, field.name) for field in fields(self)})
+
+    @property
+    def budget(self) -> Budget:
+        """The limits of the optimiser."""
+        return Budget(
+            max_iter=self.max_iter,
+            max_evaluations=self.max_evaluations,
+            max_time=self.max_time,
+            patience=self.patience,
+            tolerance=self.tol,
+        )
+
+
+def check_options(estimator: Any) -> None:
+    """Check every option of an estimator, and that they go together.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the option, its value and what is allowed.
+    """
+    options = estimator.get_params(deep=False)
+    check_values(options)
+    if options.get("covariance") == "ANN" and options.get("n_heads", 1) > 1:
+        raise ValueError(
+            f'`covariance` is "ANN" but `n_heads` is {options["n_heads"]}; expected 1, since mixtures are for the '
+            'covariances alone. Set `n_heads` to 1, or `covariance` to one such as "VC".'
+        )
+    if options.get("calibrate") == "local" and not options.get("coverage", True):
+        raise ValueError(
+            '`calibrate` is "local" but `coverage` is False; expected True, since regions are those of its density. '
+            'Set `coverage` to True, or `calibrate` to "global".'
+        )
+
+
+def check_values(options: dict[str, Any]) -> None:
+    """Check values by the names of their options; those that the table does not have are not looked at."""
+    for name, value in options.items():
+        if name in CONSTRAINTS:
+            CONSTRAINTS[name](name, value)
 
 
 def choose_n_basis(n: int, d: int, structure: Structure) -> int:
@@ -33,59 +120,88 @@ def choose_n_basis(n: int, d: int, structure: Structure) -> int:
     return int(min(max(n / (ROWS_PER_NUMBER * numbers), MIN_BASIS), MAX_BASIS))
 
 
-def check_options(estimator: Any) -> None:
-    """Check every option of an estimator that it has.
+Check = Callable[[str, Any], None]
+"""Raises if the option of a name cannot have a value."""
 
-    Raises
-    ------
-    ValueError, TypeError
-        Naming the option, its value and what is allowed.
-    """
-    options = estimator.get_params(deep=False)
-    for name, allowed in CHOICES.items():
-        value = options.get(name, allowed[0])
+
+def _one_of(*allowed: str) -> Check:
+    def check(name: str, value: Any) -> None:
         if not isinstance(value, str) or value not in allowed:
             near = get_close_matches(str(value), allowed, 1, cutoff=0.4)
             hint = f' Did you mean "{near[0]}"?' if near else ""
             listed = ", ".join(f'"{choice}"' for choice in allowed)
             raise ValueError(f"`{name}` is {value!r}; expected one of {listed}.{hint}")
-    for name in COUNTS:
-        if name in options:
-            _check_count(name, options[name])
-    for name in OPTIONAL_COUNTS:
-        if options.get(name) is not None:
-            _check_count(name, options[name])
-    for name in ("n_basis", "density_components"):
-        value = options.get(name, "auto")
-        if not isinstance(value, str) or value != "auto":
-            _check_count(name, value, 'a whole number >= 1 or "auto"')
-    _check_range(options, "validation_fraction", 0.0, 0.9)
-    _check_range(options, "shape_prior", 0.0, 1e6)
-    _check_range(options, "tol", 0.0, 1.0)
-    if options.get("covariance") == "ANN" and options.get("n_heads", 1) > 1:
-        raise ValueError(
-            f'`covariance` is "ANN" but `n_heads` is {options["n_heads"]}; expected 1, since mixtures are for the '
-            'covariances alone. Set `n_heads` to 1, or `covariance` to one such as "VC".'
-        )
-    if options.get("recalibrate") == "local" and not options.get("coverage", True):
-        raise ValueError(
-            '`recalibrate` is "local" but `coverage` is False; expected True, since regions are those of its density. '
-            'Set `coverage` to True, or `recalibrate` to "global".'
-        )
-    if options.get("max_time") is not None:
-        _check_range(options, "max_time", 0.0, 1e9)
+
+    return check
 
 
-def _check_count(name: str, value: Any, expected: str = "a whole number >= 1") -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"`{name}` is {value!r}; expected {expected}.")
-    if value < 1:
-        raise ValueError(f"`{name}` is {value}; expected {expected}.")
+def _count(*, auto: bool = False, optional: bool = False) -> Check:
+    expected = "a whole number >= 1" + (' or "auto"' if auto else " or None" if optional else "")
+
+    def check(name: str, value: Any) -> None:
+        if (auto and isinstance(value, str) and value == "auto") or (optional and value is None):
+            return
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            raise TypeError(f"`{name}` is {value!r}; expected {expected}.")
+        if value < 1:
+            raise ValueError(f"`{name}` is {value}; expected {expected}.")
+
+    return check
 
 
-def _check_range(options: dict[str, Any], name: str, low: float, high: float) -> None:
-    value = options.get(name, low)
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"`{name}` is {value!r}; expected a number from {low:g} to {high:g}.")
-    if not low <= float(value) <= high:
-        raise ValueError(f"`{name}` is {value}; expected a number from {low:g} to {high:g}.")
+def _number(low: float, high: float, *, optional: bool = False) -> Check:
+    expected = f"a number from {low:g} to {high:g}" + (" or None" if optional else "")
+
+    def check(name: str, value: Any) -> None:
+        if optional and value is None:
+            return
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise TypeError(f"`{name}` is {value!r}; expected {expected}.")
+        if not low <= float(value) <= high:
+            raise ValueError(f"`{name}` is {value}; expected {expected}.")
+
+    return check
+
+
+def _switch(name: str, value: Any) -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"`{name}` is {value!r}; expected True or False.")
+
+
+def _training(name: str, value: Any) -> None:
+    if not isinstance(value, Training | None):
+        raise TypeError(f"`{name}` is {value!r}; expected a record such as gpzed.Training(max_iter=200), or None.")
+
+
+CONSTRAINTS: dict[str, Check] = {
+    "n_basis": _count(auto=True),
+    "covariance": _one_of(*BASES),
+    "noise": _one_of("heteroscedastic", "homoscedastic"),
+    "relevance": _one_of("ard", "shared"),
+    "mean_function": _one_of("zero", "constant", "linear"),
+    "n_heads": _count(),
+    "n_members": _count(),
+    "whitening": _one_of("pca", "scale", "none"),
+    "missing": _one_of("marginalise", "error"),
+    "weighting": _one_of("likelihood", "precision"),
+    "shape_prior": _number(0.0, 1e6),
+    "validation_fraction": _number(0.0, 0.9),
+    "calibrate": _one_of("global", "local", "noise", "none"),
+    "coverage": _switch,
+    "training": _training,
+    "n_threads": _count(optional=True),
+    "init": _one_of("kmeans", "data", "random"),
+    "max_iter": _count(),
+    "max_time": _number(0.0, 1e9, optional=True),
+    "max_evaluations": _count(optional=True),
+    "patience": _count(),
+    "tol": _number(0.0, 1.0),
+    "memory": _count(),
+    "coarse_to_fine": _switch,
+    "n_epochs": _count(),
+    "density_components": _count(auto=True),
+    "noise_classes": _count(),
+    "checkpoint_every": _count(),
+    "length_scale": _one_of("shared", "per_feature"),
+}
+"""What every option may be: of the estimators, of `Training`, and of `gpzed.model.run.Run`."""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from gpzed._types import FloatArray
-from gpzed.engine.lbfgs import Budget, Iteration, OptimizeReport, Progress, minimize
+from gpzed.engine.lbfgs import Iteration, OptimizeReport, Progress, minimize
 from gpzed.engine.threads import Engine
 from gpzed.errors import NumericalError
 from gpzed.gp.evidence import Evaluation, State, evaluate, fit_posterior
-from gpzed.gp.initialize import MAX_ROWS, InitMethod, initialize
+from gpzed.gp.initialize import MAX_ROWS, initialize
 from gpzed.gp.parameters import Layout, MeanFunction
 from gpzed.gp.posterior import Posterior
 from gpzed.gp.predictive import score
@@ -28,6 +27,7 @@ from gpzed.mixture.training import TOLERANCE as HEADS_TOLERANCE
 from gpzed.mixture.training import fit_heads
 from gpzed.model.data import Standardisation, TrainingData, fit_standardisation
 from gpzed.model.member import Member, TrainingReport, require_covariance
+from gpzed.model.options import Training
 from gpzed.model.whitening import WhiteningMethod
 
 NOISE_SHIFTS = np.linspace(-3.0, 0.0, 13)
@@ -40,8 +40,8 @@ UNCERTAIN_STAGES = 3
 
 
 @dataclass(frozen=True)
-class TrainingOptions:
-    """All that decides how one model is trained; see `gpzed.GPzRegressor` for the meaning of each."""
+class Recipe:
+    """All that decides how one member is trained; see `gpzed.GPzRegressor` for the meaning of each."""
 
     n_basis: int
     covariance: str
@@ -50,32 +50,26 @@ class TrainingOptions:
     mean_function: MeanFunction
     whitening: WhiteningMethod
     weighted_precision: bool
-    init: InitMethod
     shape_prior: float
-    coarse_to_fine: bool
     calibrate_noise: bool
-    memory: int
-    density_components: int | None = None
-    noise_classes: int = 16
-    n_heads: int = 1
-    n_epochs: int = 80
-    is_alone: bool = True  # a mixture of several members is wider than each: none needs more noise
-    budget: Budget = field(default_factory=Budget)
+    n_heads: int
+    is_alone: bool  # a mixture of several members is wider than each: none needs more noise
+    training: Training
 
 
 class _Objective:
     """Minus the log evidence and log prior per row; remembers its last evaluation for the validation score."""
 
-    def __init__(self, engine: Engine, layout: Layout, options: TrainingOptions, kinds: tuple[Kind, ...] = ()) -> None:
-        self.engine, self.layout, self.options, self.kinds = engine, layout, options, kinds
+    def __init__(self, engine: Engine, layout: Layout, recipe: Recipe, kinds: tuple[Kind, ...] = ()) -> None:
+        self.engine, self.layout, self.recipe, self.kinds = engine, layout, recipe, kinds
         self.theta: FloatArray | None = None
         self.evaluation: Evaluation | None = None
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         layout, n = self.layout, self.engine.n
         parameters = layout.unpack(theta)
-        result = evaluate(self.engine, parameters, layout, self.options.weighted_precision, self.kinds)
-        prior, grad_prior = log_prior(parameters, layout, self.options.shape_prior)
+        result = evaluate(self.engine, parameters, layout, self.recipe.weighted_precision, self.kinds)
+        prior, grad_prior = log_prior(parameters, layout, self.recipe.shape_prior)
         self.theta, self.evaluation = theta.copy(), result
         gradient = layout.pack(result.gradient) + layout.pack(grad_prior)
         return -(result.evidence.total + prior) / n, -gradient / n
@@ -84,12 +78,12 @@ class _Objective:
         if self.theta is not None and self.evaluation is not None and np.array_equal(theta, self.theta):
             return self.evaluation.state, self.evaluation.posterior
         parameters = self.layout.unpack(theta)
-        return fit_posterior(self.engine, parameters, self.layout, self.options.weighted_precision, self.kinds)[:2]
+        return fit_posterior(self.engine, parameters, self.layout, self.recipe.weighted_precision, self.kinds)[:2]
 
     def refresh(self, theta: FloatArray, *others: Engine | None) -> None:
         """Set the variance that uncertain inputs add, of these rows and others."""
         engines = [self.engine, *(engine for engine in others if engine is not None)]
-        refresh(engines, self.layout.unpack(theta), self.layout, self.options.weighted_precision, self.kinds)
+        refresh(engines, self.layout.unpack(theta), self.layout, self.recipe.weighted_precision, self.kinds)
         self.theta = self.evaluation = None
 
 
@@ -110,54 +104,67 @@ class Session:
     finished: list[OptimizeReport] = field(default_factory=list)
 
 
+class Watch:
+    """Follows the training of a member; this one lets it run.
+
+    Attributes
+    ----------
+    session : Session or None
+        An interrupted run to be resumed.
+    records : bool
+        Whether every evaluation is kept, as checkpoints need.
+    """
+
+    session: Session | None = None
+    records: bool = False
+
+    def on_step(self, session: Session) -> bool | None:
+        """Be told of an iteration; returning True ends training with the best model so far."""
+
+    def on_epoch(self, step: Iteration) -> bool | None:
+        """Be told of a pass over the rows in which heads are trained; True ends these passes."""
+
+
 def train_member(
     data: TrainingData,
-    options: TrainingOptions,
+    recipe: Recipe,
     rng: np.random.Generator,
-    *,
     n_threads: int | None = None,
-    session: Session | None = None,
-    on_step: Callable[[Session], bool | None] | None = None,
-    on_epoch: Callable[[Iteration], bool | None] | None = None,
-    record: bool = True,
+    watch: Watch | None = None,
 ) -> Member:
     """Train one model.
 
     Parameters
     ----------
     data : TrainingData
-    options : TrainingOptions
+    recipe : Recipe
     rng : numpy.random.Generator
         For the start only; training itself is deterministic.
     n_threads : int or None
-    session : Session or None
-        An interrupted run to be continued.
-    on_step : callable or None
-        Called after every step; returning True ends training with the best model so far.
-    on_epoch : callable or None
-        The same, for the passes over the rows in which heads are trained.
-    record : bool
-        Whether to keep every evaluation, as checkpoints need.
+    watch : Watch or None
+        Follows training, and may end it.
     """
+    watch, training = watch or Watch(), recipe.training
     started = time.perf_counter()
-    heads_rng = np.random.default_rng(int(rng.integers(2**63))) if options.n_heads > 1 else rng
-    map_ = fit_standardisation(data, options.whitening, options.density_components, options.noise_classes)
+    heads_rng = np.random.default_rng(int(rng.integers(2**63))) if recipe.n_heads > 1 else rng
+    n_components = None if training.density_components == "auto" else training.density_components
+    map_ = fit_standardisation(data, recipe.whitening, n_components, training.noise_classes)
     layout = Layout.of(
-        options.n_basis,
+        recipe.n_basis,
         data.d,
-        options.covariance,
-        heteroscedastic=options.heteroscedastic,
-        relevance=options.relevance,
-        mean_function=options.mean_function,
+        recipe.covariance,
+        heteroscedastic=recipe.heteroscedastic,
+        relevance=recipe.relevance,
+        mean_function=recipe.mean_function,
     )
     width = layout.n_weights
     valid = data.validation(map_, width, n_threads)
+    session = watch.session
     if session is None:
         X, y, *_ = map_.rows(data.sample(MAX_ROWS, rng))
-        session = Session(
-            0, Progress(layout.pack(initialize(X, y, layout, rng, method=options.init, n_threads=n_threads)))
-        )
-    sizes = data.stages(stage_sizes(data.n, options.coarse_to_fine and valid is not None))
+        start = initialize(X, y, layout, rng, method=training.init, n_threads=n_threads)
+        session = Session(0, Progress(layout.pack(start)))
+    sizes = data.stages(stage_sizes(data.n, training.coarse_to_fine and valid is not None))
     assert map_.table is not None
     kinds = map_.table.kinds
     require_covariance(layout, kinds)
@@ -167,19 +174,19 @@ def train_member(
         is_last, size = session.stage == len(sizes) - 1, sizes[session.stage]
         if objective is None or size != sizes[session.stage - 1]:
             engine = data.engine(map_, width, n_threads, None if size == sizes[-1] else size)
-            objective = _Objective(engine, layout, options, kinds)
+            objective = _Objective(engine, layout, recipe, kinds)
         objective.refresh(session.progress.theta_start, valid)
         session.progress.seconds_before = max(session.progress.seconds_before, time.perf_counter() - started)
-        session.progress.record = record
-        result = _run_stage(objective, valid, session, np.log(map_.y_scale), on_step, is_last)
+        session.progress.record = watch.records
+        result = _run_stage(objective, valid, session, np.log(map_.y_scale), watch, is_last)
         done = sum(len(report.history) for report in session.finished) + len(result.history)
-        if is_last or result.status in ("stopped", "max_time", "max_evaluations") or done >= options.budget.max_iter:
+        if is_last or result.status in ("stopped", "max_time", "max_evaluations") or done >= training.max_iter:
             break
         session.finished.append(result)
         session.stage, session.progress = session.stage + 1, Progress(result.theta)
     member, everything = _finish(data, map_, objective, valid, result, session, sizes, n_threads)
-    if options.n_heads > 1 and result.status not in ("stopped", "max_time"):
-        member = _add_heads(member, data, map_, objective, valid, everything, heads_rng, n_threads, started, on_epoch)
+    if recipe.n_heads > 1 and result.status not in ("stopped", "max_time"):
+        member = _add_heads(member, data, map_, objective, valid, everything, heads_rng, n_threads, started, watch)
     return member
 
 
@@ -188,14 +195,14 @@ def _run_stage(
     valid: Engine | None,
     session: Session,
     log_scale: float,
-    on_step: Callable[[Session], bool | None] | None,
+    watch: Watch,
     is_last: bool,
 ) -> OptimizeReport:
     def validate(theta: FloatArray) -> float:
         assert valid is not None
         return validate_posterior(valid, objective, theta)[0] - log_scale
 
-    budget = objective.options.budget
+    budget = objective.recipe.training.budget
     evaluations = sum(report.n_evaluations for report in session.finished)
     remaining = budget.max_iter - sum(len(report.history) for report in session.finished)
     budget = replace(
@@ -210,8 +217,8 @@ def _run_stage(
         session.progress,
         score=None if valid is None else validate,
         budget=budget,
-        memory=objective.options.memory,
-        callback=None if on_step is None else lambda _: on_step(session),
+        memory=objective.recipe.training.memory,
+        callback=lambda _: watch.on_step(session),
     )
 
 
@@ -226,16 +233,16 @@ def _finish(
     n_threads: int | None,
 ) -> tuple[Member, Engine]:
     """Correct the noise by the rows held out, take the posterior from all rows, and write the report."""
-    layout, options = objective.layout, objective.options
+    layout, recipe = objective.layout, objective.recipe
     parameters, kinds = layout.unpack(result.theta), objective.kinds
     everything = data.everything(map_, layout.n_weights, n_threads)
     objective.refresh(result.theta, valid, everything)
-    evidence = evaluate(objective.engine, parameters, layout, options.weighted_precision, kinds).evidence.total
+    evidence = evaluate(objective.engine, parameters, layout, recipe.weighted_precision, kinds).evidence.total
     correction = 0.0
     if valid is not None:
         _, correction = validate_posterior(valid, objective, result.theta)
     try:
-        _, posterior, _ = fit_posterior(everything, parameters, layout, options.weighted_precision, kinds)
+        _, posterior, _ = fit_posterior(everything, parameters, layout, recipe.weighted_precision, kinds)
     except NumericalError:  # noise-free targets: a row held out may exceed the bound on the noise precision
         _, posterior = objective.posterior(result.theta)
     reports = [*session.finished, result]
@@ -275,33 +282,33 @@ def _add_heads(
     rng: np.random.Generator,
     n_threads: int | None,
     started: float,
-    on_epoch: Callable[[Iteration], bool | None] | None,
+    watch: Watch,
 ) -> Member:
     """Train heads on the basis functions of a member; it keeps them if rows held out are more likely with them."""
-    options, layout, kinds = objective.options, objective.layout, objective.kinds
+    recipe, layout, kinds = objective.recipe, objective.layout, objective.kinds
     alone = -np.inf if valid is None else validate_posterior(valid, objective, layout.pack(member.parameters))[0]
     rows = map_.rows(data.sample(HEADS_ROWS, rng))
-    left = options.budget.max_time
+    left = recipe.training.max_time
     schedule = StochasticOptions(
-        options.n_epochs,
-        kappa=HEADS_SHAPE_PRIOR * options.shape_prior,
+        recipe.training.n_epochs,
+        kappa=HEADS_SHAPE_PRIOR * recipe.shape_prior,
         ridge=HEADS_RIDGE,
-        tolerance=0.0 if options.is_alone else HEADS_TOLERANCE,
+        tolerance=0.0 if recipe.is_alone else HEADS_TOLERANCE,
         max_time=None if left is None else max(left - (time.perf_counter() - started), 0.0),
     )
     mixture = fit_heads(
         rows,
         member.parameters,
         layout,
-        options.n_heads,
+        recipe.n_heads,
         valid,
         everything,
         kinds,
         schedule,
         rng,
-        calibrate_noise=options.calibrate_noise and options.is_alone,
-        scatter=not options.is_alone,
-        on_epoch=on_epoch,
+        calibrate_noise=recipe.calibrate_noise and recipe.is_alone,
+        scatter=not recipe.is_alone,
+        on_epoch=watch.on_epoch,
     )
     assert member.report is not None
     if valid is not None and mixture.best_score <= alone:
@@ -317,7 +324,7 @@ def validate_posterior(valid: Engine, objective: _Objective, theta: FloatArray) 
     Optimised shapes fit the training rows too closely, so that noise comes out too small on others. With
     `calibrate_noise` a model is judged, and used, with the constant that the rows held out prefer.
     """
-    shifts = NOISE_SHIFTS if objective.options.calibrate_noise else np.zeros(1)
+    shifts = NOISE_SHIFTS if objective.recipe.calibrate_noise else np.zeros(1)
     (totals,) = valid.sum(score, *objective.posterior(theta), shifts)
     scores = totals / valid.sum_omega
     best = int(np.argmax(scores))

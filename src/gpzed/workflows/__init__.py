@@ -10,7 +10,7 @@ from gpzed.workflows.predictions import PredictionFile, read_prediction_file
 from gpzed.workflows.report import PageReport, write_report
 from gpzed.workflows.reporter import Reporter, Task
 from gpzed.workflows.select import SelectionReport, select
-from gpzed.workflows.train import TrainingInterruptedError, TrainReport, train, train_table
+from gpzed.workflows.train import TrainReport, train, train_table
 from gpzed.workflows.training_rows import TrainingPlan, plan_training
 
 __all__ = [
@@ -24,7 +24,6 @@ __all__ = [
     "Task",
     "TrainReport",
     "TrainedPipeline",
-    "TrainingInterruptedError",
     "TrainingPlan",
     "evaluate",
     "improvements",

@@ -5,8 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,14 @@ import numpy as np
 import gpzed
 from gpzed.catalog import Catalog, CatalogInfo, PhotometrySchema
 from gpzed.config import RunConfig
-from gpzed.distributed import connect
 from gpzed.distributed.train import is_folder
-from gpzed.errors import ConfigError, GPzError
+from gpzed.errors import ConfigError
 from gpzed.evaluation import evaluate
-from gpzed.model import GPzRegressor, StepInfo
-from gpzed.model.estimator import HEADS_STAGE
+from gpzed.model import HEADS_STAGE, GPzRegressor, Run, StepInfo
 from gpzed.workflows.modelfile import TrainedPipeline
 from gpzed.workflows.reporter import Reporter
 from gpzed.workflows.source import file_hash, needed_columns, require_folder, table_hash
 from gpzed.workflows.training_rows import TrainingPlan, TrainingRows, prepare, prepare_on_cluster, prepare_table
-
-
-class TrainingInterruptedError(GPzError):
-    """Training was stopped on request; the checkpoint allows to go on."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +63,10 @@ def train(
     output: str | os.PathLike[str],
     config: RunConfig | None = None,
     *,
-    checkpoint: str | os.PathLike[str] | None = None,
+    run: Run | None = None,
     resume: bool = False,
-    dask: Any = None,
     reporter: Reporter | None = None,
     on_plan: Callable[[TrainingPlan], None] | None = None,
-    should_stop: Callable[[], bool] | None = None,
 ) -> TrainReport:
     """Train a model on a catalogue and write the model file.
 
@@ -86,18 +77,15 @@ def train(
     output : path
         Model file to write.
     config : RunConfig, optional
-    checkpoint : path, optional
-        Where to keep the state of training; ``OUTPUT.checkpoint`` by default. Removed when the model file is written.
+    run : Run, optional
+        Checkpoint (``OUTPUT.checkpoint`` by default, removed when the model file is written), cluster and callbacks. A
+        folder of Parquet files, or a HATS catalogue, is read by the workers of the cluster; this process then fits the
+        features to a sample of `train_cluster.SAMPLE_ROWS` rows.
     resume : bool
-        Go on from the checkpoint of an interrupted run, if there is one.
-    dask : str, distributed.Client or cluster, optional
-        Cluster to train on, as `engine` of `gpzed.GPzRegressor`. A folder of Parquet files, or a HATS catalogue, is
-        read by its workers; this process then fits the features to a sample of `train_cluster.SAMPLE_ROWS` rows.
+        Resume from the checkpoint of an interrupted run, if there is one.
     reporter : Reporter, optional
     on_plan : callable, optional
         Told the plan before training begins.
-    should_stop : callable, optional
-        Asked after every step; True stops the run with a checkpoint that `resume` goes on from.
 
     Returns
     -------
@@ -106,13 +94,15 @@ def train(
     Raises
     ------
     TrainingInterruptedError
-        `should_stop` said so.
+        `run.should_stop` said so.
     """
     config, reporter = config or RunConfig(), reporter or Reporter()
     target = Path(output)
-    state = Path(checkpoint) if checkpoint is not None else target.with_name(target.name + ".checkpoint")
-    _check_output(target, state, resume, config.model.n_members)
-    with nullcontext() if dask is None else connect(dask) as client:
+    run = run or Run()
+    state = run.checkpoint or target.with_name(target.name + ".checkpoint")
+    run = replace(run, checkpoint=state, keep_checkpoint=True)
+    _check_output(target, run, resume)
+    with run.client() as client:
         if client is not None and is_folder(catalogue):
             rows, digest, parts = prepare_on_cluster(client, catalogue, config, reporter)
         else:
@@ -121,11 +111,10 @@ def train(
         if on_plan is not None:
             on_plan(rows.plan)
         provenance = _provenance(rows.plan, digest)  # as it is now, not when training ends
-        model = _fit(rows, config, state, reporter, should_stop, engine=client, parts=parts)
+        model = _fit(rows, config, replace(run, cluster=client), reporter, parts)
     trained = _trained(model, rows, config, provenance)
     trained.save(target)
-    for path in _states(state, config.model.n_members):
-        path.unlink(missing_ok=True)
+    run.remove_checkpoints()
     return _report(trained, rows, target)
 
 
@@ -159,11 +148,10 @@ def train_table(
     )
     rows = prepare_table(table, info, schema, config)
     provenance = _provenance(rows.plan, table_hash(table.select(needed_columns(schema, schema.redshift))))
-    return _trained(_fit(rows, config, None, reporter, None), rows, config, provenance)
+    return _trained(_fit(rows, config, Run(), reporter), rows, config, provenance)
 
 
 def _trained(model: GPzRegressor, rows: TrainingRows, config: RunConfig, provenance: dict[str, Any]) -> TrainedPipeline:
-    model.keep_checkpoint = False  # no fact about the model
     z = rows.z[rows.split.train]
     return TrainedPipeline(
         model,
@@ -176,9 +164,9 @@ def _trained(model: GPzRegressor, rows: TrainingRows, config: RunConfig, provena
     )
 
 
-def _check_output(target: Path, state: Path, resume: bool, n_members: int) -> None:
+def _check_output(target: Path, run: Run, resume: bool) -> None:
     require_folder(target, "the model")
-    left = [path for path in _states(state, n_members) if path.exists()]
+    left = run.checkpoints()
     if left and not resume:
         raise ConfigError(
             f"'{left[0]}' is left from an interrupted run; add --resume to go on with it, or delete it to start afresh"
@@ -186,63 +174,37 @@ def _check_output(target: Path, state: Path, resume: bool, n_members: int) -> No
 
 
 def _fit(
-    rows: TrainingRows,
-    config: RunConfig,
-    state: Path | None,
-    reporter: Reporter,
-    should_stop: Callable[[], bool] | None,
-    *,
-    engine: Any = None,
-    parts: list[Any] | None = None,
+    rows: TrainingRows, config: RunConfig, run: Run, reporter: Reporter, parts: list[Any] | None = None
 ) -> GPzRegressor:
-    """Train on the rows of this process, or on `parts` that the workers of `engine` load."""
-    options = asdict(config.model)
-    total = (options["max_iter"] + (options["n_epochs"] if options["n_heads"] > 1 else 0)) * options["n_members"]
-    asked: set[int] = set()  # members that were asked to stop
+    """Train on the rows of this process, or on `parts` that the workers of the run's cluster load."""
+    options, training = config.model, config.training
+    total = (training.max_iter + (training.n_epochs if options.n_heads > 1 else 0)) * options.n_members
+    part, held = rows.split.train, rows.split.validation
+    weights = np.ones(len(rows.z)) if rows.weights is None else rows.weights
+    X_std = rows.X_std
+    validation = None
+    if len(held):
+        validation = (rows.X[held], rows.z[held], weights[held], None if X_std is None else X_std[held])
+    model = config.regressor()
     with reporter.task("training", total, "steps") as task:
 
-        def on_step(step: StepInfo) -> None:
+        def on_step(step: StepInfo) -> bool | None:
             unit = "epoch" if step.stage == HEADS_STAGE else "step"
             task.advance(1, f"member {step.member + 1}, {unit} {step.iteration}, best score {step.best_score:.4f}")
-            if should_stop is None or not should_stop():
-                return
-            if step.member in asked:
-                raise TrainingInterruptedError
-            asked.add(step.member)
-            model.checkpoint_every = 1  # the next step of this member writes a checkpoint before it comes here
+            return None if told is None else told(step)
 
-        options |= {"checkpoint": state, "keep_checkpoint": True, "callback": on_step, "random_state": config.seed}
-        model = GPzRegressor(**options, engine=engine)
-        part, held = rows.split.train, rows.split.validation
-        weights = np.ones(len(rows.z)) if rows.weights is None else rows.weights
-        X_std = rows.X_std
-        validation = None
-        if len(held):
-            validation = (rows.X[held], rows.z[held], weights[held], None if X_std is None else X_std[held])
-        try:
-            if parts is not None:
-                model.fit_stream(parts, validation_data=validation)
-            else:
-                model.fit(
-                    rows.X[part],
-                    rows.z[part],
-                    None if rows.weights is None else weights[part],
-                    X_std=None if X_std is None else X_std[part],
-                    validation_data=validation,
-                )
-        except TrainingInterruptedError:
-            states = [] if state is None else _states(state, config.model.n_members)
-            left = [f"'{path}'" for path in states if path.exists()]
-            what = f"its state is kept in {', '.join(left)}" if left else "there was no state to keep yet"
-            raise TrainingInterruptedError(f"training was stopped; {what}") from None
-    model.checkpoint_every = options["checkpoint_every"]
-    model.engine = None  # where it was trained is no fact about the model
-    return model
-
-
-def _states(state: Path, n_members: int) -> list[Path]:
-    """Return the files that may hold the state of training: one, or one for each member."""
-    return [state, *(Path(f"{state}.{index}") for index in range(n_members))]
+        told = run.callback
+        run = replace(run, callback=on_step)
+        if parts is not None:
+            return model.fit_stream(parts, validation_data=validation, run=run)
+        return model.fit(
+            rows.X[part],
+            rows.z[part],
+            None if rows.weights is None else weights[part],
+            X_std=None if X_std is None else X_std[part],
+            validation_data=validation,
+            run=run,
+        )
 
 
 def _provenance(plan: TrainingPlan, digest: str) -> dict[str, Any]:

@@ -21,11 +21,17 @@ from gpzed.config import RunConfig, option_docs, option_hints
 from gpzed.errors import ConfigError, SchemaError
 
 #: Sections whose options are parameters of the informer, and what stands in front of their names.
-PREFIXES = {"model": "", "features": "features_", "weights": "weights_", "split": "split_", "sentinels": "sentinels_"}
-#: Options that RAIL has a parameter of its own for, and two that nothing here would make use of: there is no checkpoint
-#: file, and RAIL judges with other files than those it trains on.
+PREFIXES = {
+    "model": "",
+    "training": "",
+    "features": "features_",
+    "weights": "weights_",
+    "split": "split_",
+    "sentinels": "sentinels_",
+}
+#: Options that RAIL has a parameter of its own for, and one that nothing here would make use of: RAIL judges with other
+#: files than those it trains on.
 LEFT_OUT = {
-    ("model", "checkpoint_every"),
     ("features", "reference_band"),
     ("split", "test"),
     ("sentinels", "not_detected"),
