@@ -198,6 +198,11 @@ class Catalog:
         return tuple(self._columns)
 
     @property
+    def masks(self) -> Mapping[str, BoolArray]:
+        """Mask by column name; columns without missing values are absent."""
+        return MappingProxyType(self._masks)
+
+    @property
     def units(self) -> Mapping[str, str]:
         """Unit by column name; columns without a unit are absent."""
         return MappingProxyType(self._units)
