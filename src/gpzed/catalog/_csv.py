@@ -28,6 +28,7 @@ _NULLS = ["", "null", "NULL", "Null", "NA", "N/A", "n/a", "None", "none", "--", 
 _TYPES = ("int64", "uint64", "float64", "bool", "str")
 """What a column may turn out to hold, each tried when a value does not fit the one before."""
 _BLOCK_BYTES = 1 << 22
+_SAMPLE_ROWS = 1000
 
 
 class CsvReader(Reader):
@@ -58,10 +59,10 @@ class CsvReader(Reader):
         self.info = self._info(types, n_rows, units=head.units, metadata=head.metadata)
 
     def _guess(self) -> dict[str, str]:
-        """Return the narrowest types that fit the first block."""
+        """Return the narrowest types that fit the first rows."""
         compute = require("pyarrow.compute", "reading CSV", "csv")
         text = dict.fromkeys(self._head.names, "str")
-        first = next(self._batches(text, self._head.names), None)
+        first = next(self._batches(text, self._head.names, read_ahead=False), None)
 
         def narrowest(column: Any) -> str:
             trimmed = compute.utf8_trim_whitespace(column)
@@ -72,7 +73,7 @@ class CsvReader(Reader):
                     return name
             return "str"
 
-        return text if first is None else {name: narrowest(first.column(name)) for name in text}
+        return text if first is None else {name: narrowest(first.column(name)[:_SAMPLE_ROWS]) for name in text}
 
     def _widen(self, types: dict[str, str], mismatch: _TypeMismatchError) -> None:
         kind = types[mismatch.column]
@@ -107,13 +108,18 @@ class CsvReader(Reader):
             columns[name] = values if kind == "str" else values.astype(kind, copy=False)
         return self._table(columns, masks, row)
 
-    def _batches(self, types: Mapping[str, str], names: tuple[str, ...]) -> Iterator[Any]:
+    def _batches(self, types: Mapping[str, str], names: tuple[str, ...], read_ahead: bool = True) -> Iterator[Any]:
         """Yield the named columns of the file as record batches of the given types."""
         head, compression = self._head, "gzip" if is_gzipped(self.path) else None
         # an empty line is a row, a masked value, only in a one-column table that gpzed wrote
         one_column = bool(head.dtypes) and len(head.names) == 1
         options = (
-            self._csv.ReadOptions(block_size=_BLOCK_BYTES, skip_rows=head.skip_lines, column_names=head.names),
+            self._csv.ReadOptions(
+                use_threads=read_ahead,
+                block_size=_BLOCK_BYTES,
+                skip_rows=head.skip_lines,
+                column_names=head.names,
+            ),
             self._csv.ParseOptions(
                 delimiter=head.delimiter,
                 newlines_in_values=True,

@@ -80,8 +80,8 @@ class Reader(ABC):
                 pending.append(piece)
                 while sum(map(len, pending)) >= chunk_rows:
                     table = Catalog.concatenate(pending)
-                    yield table.slice(0, chunk_rows)
                     pending = [table.slice(chunk_rows)] if len(table) > chunk_rows else []
+                    yield table.slice(0, chunk_rows) if pending else table
             if pending and (len(pending[0]) or self.info.n_rows == 0):
                 yield Catalog.concatenate(pending)
 
