@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gzip
 import os
@@ -80,6 +81,32 @@ def test_truncated_fits_counts_rows(tmp_path):
         stream.write(data[: 2880 * 10])
     with warnings.catch_warnings(), pytest.raises(CatalogError, match=r"truncated at row \d+ of 5000"):
         read_catalog(tmp_path / "z.fits.gz")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("suffix", [*SUFFIXES, ".csv.gz", ".fits.gz"])
+def test_damage_anywhere_raises_our_error_or_none(tmp_path, suffix):
+    path = tmp_path / f"t{suffix}"
+    plain = tmp_path / f"t{suffix}".removesuffix(".gz")
+    write_catalog(table(100).with_columns({"name": ["é", "b"] * 50}).with_metadata({"survey": "ü" * 50}), plain)
+    data = plain.read_bytes() if path == plain else gzip.compress(plain.read_bytes(), mtime=0)
+    rng = np.random.default_rng(3)
+    for trial in range(40):
+        damaged = bytearray(data)
+        for place in rng.integers(0, min(len(data), (6000, 10**9)[trial % 2]), 4):
+            damaged[place : place + trial % 3] = rng.bytes(1)
+        path.write_bytes(damaged)
+        with contextlib.suppress(CatalogError):
+            read_catalog(path)
+
+
+def test_a_damaged_hdu_ends_the_search(tmp_path):
+    from astropy.io import fits
+
+    primary = fits.PrimaryHDU().header.tostring().encode()
+    (tmp_path / "t.fits.gz").write_bytes(gzip.compress(primary + b"XTENSION= 'BINT\xff\xff".ljust(2880 * 3)))
+    with warnings.catch_warnings(), pytest.raises(CatalogError, match=r"cannot be read as FITS|has no binary table"):
+        read_catalog(tmp_path / "t.fits.gz")
 
 
 def test_no_table_hdu(tmp_path):

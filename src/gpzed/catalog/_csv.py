@@ -183,6 +183,7 @@ def _read_head(path: Path) -> _Head:
             comments.append(line.rstrip("\r\n"))
         else:
             line = ""
+        stream.read(_BLOCK_BYTES)  # raises if the text is not UTF-8, which pyarrow reports less clearly
     delimiter = next((mark for mark in ",\t;" if mark in line), ",")
     names = _fields(line, delimiter)
     skip = len(comments) + 1

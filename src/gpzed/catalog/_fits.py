@@ -160,6 +160,8 @@ class FitsReader(Reader):
     def _first_table(self, fits: Any, hdus: Any) -> Any:
         seen = []
         for i, hdu in enumerate(hdus):
+            if not hasattr(hdu, "fileinfo"):  # astropy may find damaged HDUs in gzipped files without end
+                raise ValueError(f"HDU {i} is damaged")
             table = isinstance(hdu, fits.BinTableHDU)
             if table and not hdu.header.get("ZIMAGE") and not hdu.header.get("ZTABLE"):
                 return hdu
