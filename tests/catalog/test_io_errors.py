@@ -100,13 +100,15 @@ def test_damage_anywhere_raises_our_error_or_none(tmp_path, suffix):
             read_catalog(path)
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_a_damaged_hdu_ends_the_search(tmp_path):
-    from astropy.io import fits
-
-    primary = fits.PrimaryHDU().header.tostring().encode()
-    (tmp_path / "t.fits.gz").write_bytes(gzip.compress(primary + b"XTENSION= 'BINT\xff\xff".ljust(2880 * 3)))
-    with warnings.catch_warnings(), pytest.raises(CatalogError, match=r"cannot be read as FITS|has no binary table"):
-        read_catalog(tmp_path / "t.fits.gz")
+    write_catalog(table(100), tmp_path / "t.fits")
+    data = gzip.compress((tmp_path / "t.fits").read_bytes(), mtime=0)
+    for place in range(90, 240):  # some of these make astropy find one damaged HDU after the other
+        flipped = bytes([data[place] ^ 4])
+        (tmp_path / "t.fits.gz").write_bytes(data[:place] + flipped + data[place + 1 :])
+        with contextlib.suppress(CatalogError):
+            read_catalog(tmp_path / "t.fits.gz")
 
 
 def test_no_table_hdu(tmp_path):

@@ -13,8 +13,8 @@ from gpzed._types import AnyArray, BoolArray, FloatArray
 from gpzed.catalog._names import missing_column_message
 from gpzed.errors import CatalogError
 
-#: Kinds of NumPy dtype a column may have: boolean, integers, floats, text, time stamps.
 SUPPORTED_KINDS = "biufUM"
+"""Kinds of NumPy dtype a column may have: boolean, integers, floats, text, time stamps."""
 
 
 @dataclass(frozen=True)
