@@ -198,11 +198,8 @@ CASJOBS = (
 )
 
 
-@pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
-def test_casjobs_csv_as_it_comes(tmp_path, monkeypatch, plain, ending):
-    if plain:
-        monkeypatch.setattr("gpzed.catalog._text._has_pyarrow", lambda: False)
+def test_casjobs_csv_as_it_comes(tmp_path, ending):
     (tmp_path / "t.csv").write_bytes(CASJOBS.replace("\n", ending).encode())
     table = read_catalog(tmp_path / "t.csv")
     assert table["objid"].tolist() == [OBJID, OBJID + 1, OBJID + 2]
@@ -219,10 +216,7 @@ def test_casjobs_csv_as_it_comes(tmp_path, monkeypatch, plain, ending):
     )
 
 
-@pytest.mark.parametrize("plain", [False, True])
-def test_csv_types_hold_for_the_whole_file(tmp_path, monkeypatch, plain):
-    if plain:
-        monkeypatch.setattr("gpzed.catalog._text._has_pyarrow", lambda: False)
+def test_csv_types_hold_for_the_whole_file(tmp_path):
     n = 5000
     rows = [f"{i},{99 if i < n - 1 else 22.5},{2**63 + i},{i if i < n - 1 else 'x'}," for i in range(n)]
     (tmp_path / "t.csv").write_text("i,late,big,text,empty\n" + "\n".join(rows) + "\n")
@@ -264,8 +258,7 @@ def test_csv_gz_and_header_only(tmp_path):
     assert (len(read_catalog(tmp_path / "h.csv")), read_catalog(tmp_path / "h.csv").names) == (0, ("a", "b"))
 
 
-def test_csv_without_pyarrow_writes_and_reads(tmp_path, monkeypatch):
-    monkeypatch.setattr("gpzed.catalog._text._has_pyarrow", lambda: False)
+def test_our_csv_keeps_what_csv_lacks(tmp_path):
     table = Catalog(
         {"id": [OBJID, 2], "f": np.array([0.1, np.inf], np.float32), "b": [True, False], "s": ['q"', "x,y"]},
         masks={"b": [False, True]},
@@ -273,6 +266,13 @@ def test_csv_without_pyarrow_writes_and_reads(tmp_path, monkeypatch):
     )
     write_catalog(table, tmp_path / "t.csv")
     assert read_catalog(tmp_path / "t.csv").equals(table)
+
+
+def test_csv_with_blanks_around_values(tmp_path):
+    (tmp_path / "t.csv").write_text("i, f, b, s\n 1, 2.5, true, x\n2 , 3, false, y\n")
+    table = read_catalog(tmp_path / "t.csv")
+    assert [table[name].dtype.kind for name in "ifbs"] == ["i", "f", "U", "U"]
+    assert table["f"].tolist() == [2.5, 3.0]
 
 
 def astropy_table() -> Table:
@@ -314,6 +314,7 @@ def test_format_wins_over_suffix(tmp_path):
             r"reading FITS needs astropy; install it with `pip install gpzed\[fits\]`",
         ),
         ("t.parquet", "pyarrow.parquet", r"reading Parquet needs pyarrow; .*`pip install gpzed\[parquet\]`"),
+        ("t.csv", "pyarrow", r"reading CSV needs pyarrow; .*`pip install gpzed\[csv\]`"),
         ("t.h5", "h5py", r"reading HDF5 needs h5py; .*`pip install gpzed\[hdf5\]`"),
         ("t.vot", "astropy.io.votable", "reading VOTable needs astropy"),
         ("t.ecsv", "astropy.table", "reading ECSV needs astropy"),
@@ -340,10 +341,7 @@ def test_gzip_is_known_by_its_bytes(tmp_path):
     assert read_catalog(tmp_path / "t.csv")["b"].tolist() == [2]
 
 
-@pytest.mark.parametrize("plain", [False, True])
-def test_one_column_and_blank_lines(tmp_path, monkeypatch, plain):
-    if plain:
-        monkeypatch.setattr("gpzed.catalog._text._has_pyarrow", lambda: False)
+def test_one_column_and_blank_lines(tmp_path):
     (tmp_path / "t.csv").write_text("a\n1\n\n2\n\n")
     assert read_catalog(tmp_path / "t.csv")["a"].tolist() == [1, 2]
     table = Catalog({"a": [1, 2, 3]}, masks={"a": [False, True, True]})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpzed.catalog._common import CatalogInfo
+from gpzed.catalog._format import CatalogInfo
 from gpzed.catalog._parquet import parquet_files
 from gpzed.catalog.conventions import CONVENTIONS, Convention
 from gpzed.catalog.guess import guess_schema

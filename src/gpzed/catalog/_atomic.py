@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def create_beside(target: Path) -> Path:
-    """Create an empty file with a name of its own in the folder of `target`, and return its path.
+    """Create an empty file with a new name in the folder of `target`, and return its path.
 
     The name starts with a dot and ends in ``.part``: directory readers pass over it.
     """

@@ -1,193 +1,206 @@
-"""FITS binary tables in: raw rows straight from disk, a chunk at a time."""
+"""FITS binary tables: headers through astropy, rows through NumPy, a chunk at a time.
+
+The rows are coded and decoded here because no library does all that a catalogue needs. astropy cannot append rows,
+reads gzipped tables whole, and drops the nulls of logical and shifted columns. fitsio ignores nulls altogether, stores
+only ASCII text, appends rows five times more slowly than this module, and is under the GPL.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import json
+import os
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from gpzed._types import AnyArray, BoolArray
-from gpzed.catalog._common import (
+from gpzed.catalog._format import (
     METADATA_KEY,
-    CatalogInfo,
-    dtype_name,
+    Reader,
+    dump_metadata,
+    is_gzipped,
     load_metadata,
-    reading,
+    portable,
     require,
     spans,
 )
-from gpzed.catalog.table import Catalog, Provenance
+from gpzed.catalog.table import Catalog
 from gpzed.errors import CatalogError
 
-#: Header cards that describe the layout of the file, not the data.
-_STRUCTURE = frozenset(
-    (
-        "SIMPLE", "BITPIX", "NAXIS", "NAXIS1", "NAXIS2", "EXTEND", "XTENSION", "PCOUNT", "GCOUNT", "TFIELDS",
-        "CHECKSUM", "DATASUM", "THEAP", "END", "COMMENT", "HISTORY", "CONTINUE", "EXTNAME", "LONGSTRN",
-    )
-)  # fmt: skip
-_COLUMN_CARDS = (
-    "TTYPE",
-    "TFORM",
-    "TUNIT",
-    "TNULL",
-    "TSCAL",
-    "TZERO",
-    "TDISP",
-    "TDIM",
-    "TCTYP",
-    "TCUNI",
-    "TCOMM",
-    "TUCD",
-)
-
-#: Unsigned numbers (and signed bytes) are stored shifted by half their range.
-_SHIFTED: dict[tuple[str, int, int], np.dtype[Any]] = {
-    ("i", 2, 2**15): np.dtype(np.uint16),
-    ("i", 4, 2**31): np.dtype(np.uint32),
-    ("i", 8, 2**63): np.dtype(np.uint64),
-    ("u", 1, -128): np.dtype(np.int8),
+_TYPES: dict[str, tuple[str, str, int]] = {
+    "bool": ("L", "i1", 0),
+    "uint8": ("B", "u1", 0),
+    "int8": ("B", "u1", -(2**7)),
+    "int16": ("I", ">i2", 0),
+    "uint16": ("I", ">i2", 2**15),
+    "int32": ("J", ">i4", 0),
+    "uint32": ("J", ">i4", 2**31),
+    "int64": ("K", ">i8", 0),
+    "uint64": ("K", ">i8", 2**63),
+    "float32": ("E", ">f4", 0),
+    "float64": ("D", ">f8", 0),
 }
+"""FITS code, stored dtype and TZERO by NumPy type; what FITS lacks is stored shifted by half its range."""
+_SHIFTED = {(np.dtype(stored), zero): np.dtype(name) for name, (_, stored, zero) in _TYPES.items() if zero}
+_UNSUPPORTED = {
+    "P": "variable-length array",
+    "Q": "variable-length array",
+    "X": "bit array",
+    "C": "complex numbers",
+    "M": "complex numbers",
+}
+_METADATA_CARD = METADATA_KEY[:8].upper()
+_NOT_METADATA = re.compile(r"(COMMENT|HISTORY|CHECKSUM|DATASUM|EXTNAME|LONGSTRN|CONTINUE|T[A-Z]{3,4}\d+|)")
+_BLOCK = 2880
+_COPY_BYTES = 1 << 24
 
 
-@dataclass(frozen=True)
-class _Field:
-    """How one column lies in a row and what its numbers mean."""
+@dataclass
+class _Column:
+    """How a column is stored: FITS code, dtype, scale, zero and null of its raw numbers."""
 
-    name: str
-    scale: float
-    zero: float
-    null: int | None
-    logical: bool
-    marked_null_text: bool
+    code: str
+    raw: np.dtype[Any]
+    shape: tuple[int, ...] = ()
+    scale: float = 1
+    zero: float = 0
+    null: int | None = None
+    blank_is_null: bool = False
+
+    @property
+    def shifted(self) -> np.dtype[Any] | None:
+        """The integer type that a shift by half the range stands for."""
+        return _SHIFTED.get((self.raw, int(self.zero))) if self.scale == 1 else None
+
+    @property
+    def dtype(self) -> str:
+        """Name of the dtype that `decode` gives."""
+        if self.code in "LA":
+            return "bool" if self.code == "L" else "str"
+        scaled = (self.scale, self.zero) != (1, 0)
+        return ((self.shifted or np.dtype(np.float64)) if scaled else self.raw).name
 
     def decode(self, raw: AnyArray) -> tuple[AnyArray, BoolArray | None]:
-        """Return native values and mask of one column of a raw chunk."""
-        if self.logical:
-            codes = raw.view(np.uint8) if raw.dtype.itemsize == 1 else raw
-            return codes == ord("T"), codes == 0
-        if raw.dtype.kind == "S":
-            mask = (
-                raw.view(np.uint8).reshape(len(raw), raw.dtype.itemsize)[:, 0] == 0
-                if self.marked_null_text and raw.ndim == 1
-                else None
-            )
-            return np.char.rstrip(np.char.decode(raw, "utf-8"), " "), mask
+        """Return native values and mask."""
+        if self.code == "L":
+            return raw == ord("T"), raw == 0
+        if self.code == "A":
+            return np.char.rstrip(_decoded(raw), " "), raw == b"" if self.blank_is_null and raw.ndim == 1 else None
         values = raw.astype(raw.dtype.newbyteorder("="))
-        mask = None
-        if self.null is not None and values.dtype.kind in "iu":
-            mask = values == self.null
-        return self._scaled(values), mask
+        mask = None if self.null is None or values.dtype.kind == "f" else values == self.null
+        if (self.scale, self.zero) == (1, 0):
+            return values, mask
+        if self.shifted is not None:
+            return _flipped(values).view(self.shifted), mask
+        return values.astype(np.float64) * self.scale + self.zero, mask
 
-    def _scaled(self, values: AnyArray) -> AnyArray:
-        if self.scale == 1 and self.zero == 0:
+    def encode(self, values: AnyArray, mask: BoolArray | None) -> AnyArray:
+        """Return what to store; an empty text is a blank, a masked one nothing, as FITS lets readers tell."""
+        if self.code == "A":
+            raw = np.where(values == "", b" ", _encoded(values))
+            return raw if mask is None else np.where(mask, b"", raw)
+        if self.code == "L":
+            values = np.where(values, ord("T"), ord("F")).astype(np.int8)
+        elif self.zero:
+            values = _flipped(values).view(self.raw.newbyteorder("="))
+        if mask is None or self.code in "ED":
             return values
-        shifted = self.shifted_dtype(values.dtype)
-        if shifted is not None:
-            # adding half the range is flipping the top bit, which stays exact in 64 bits
-            top = np.array(1 << (8 * values.dtype.itemsize - 1), dtype=f"u{values.dtype.itemsize}")
-            return np.asarray((values.view(top.dtype) ^ top).view(shifted))
-        return values.astype(np.float64) * self.scale + self.zero
-
-    def shifted_dtype(self, raw: np.dtype[Any]) -> np.dtype[Any] | None:
-        """Return the integer dtype meant by a shift of half the range, if it is one."""
-        return _SHIFTED.get((raw.kind, raw.itemsize, int(self.zero))) if self.scale == 1 else None
-
-    def dtype(self, raw: np.dtype[Any]) -> str:
-        """Return the name of the dtype that `decode` gives."""
-        if self.logical:
-            return "bool"
-        if raw.kind == "S" or (self.scale == 1 and self.zero == 0):
-            return dtype_name(raw)
-        return (self.shifted_dtype(raw) or np.dtype(np.float64)).name
+        return np.where(mask, np.array(self.null or 0, dtype=values.dtype), values)
 
 
-class FitsReader:
+def _flipped(values: AnyArray) -> AnyArray:
+    """Return values with the top bit flipped: a shift by half the range that stays exact in 64 bits."""
+    unsigned = np.dtype(f"u{values.dtype.itemsize}")
+    return np.asarray(values.view(unsigned) ^ unsigned.type(1 << (8 * unsigned.itemsize - 1)))
+
+
+def _decoded(raw: AnyArray) -> AnyArray:
+    try:
+        return raw.astype(np.str_)  # ASCII only, and many times faster
+    except UnicodeDecodeError:
+        return np.char.decode(raw, "utf-8")
+
+
+def _encoded(values: AnyArray) -> AnyArray:
+    """Return text as UTF-8 no wider than the longest entry needs."""
+    try:
+        raw = values.astype(np.bytes_)
+    except UnicodeEncodeError:
+        raw = np.char.encode(values, "utf-8")
+    return raw.astype(f"S{max(np.char.str_len(raw).max(initial=0), 1)}")
+
+
+class FitsReader(Reader):
     """The first binary table of a FITS file, plain or gzipped."""
 
+    title = "FITS"
+
     def __init__(self, path: Path) -> None:
+        super().__init__(path)
         fits = require("astropy.io.fits", "reading FITS", "fits")
-        self.path = path
-        with reading(path, "FITS"), warnings.catch_warnings():
+        self._gzipped = is_gzipped(path)
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with fits.open(path, memmap=True, lazy_load_hdus=True) as hdus:
-                hdu = self._first_table(fits, hdus)
-                self._describe(hdu)
-        self._check_size()
+                self._describe(self._first_table(fits, hdus))
+        held = (path.stat().st_size - self._offset) // max(self._dtype.itemsize, 1)
+        if held < self.info.n_rows and not self._gzipped:
+            raise CatalogError(
+                f"'{path}' is truncated: its header announces {self.info.n_rows} rows of "
+                f"{self._dtype.itemsize} bytes, the file holds {max(held, 0)}; fetch it again"
+            )
 
     def _first_table(self, fits: Any, hdus: Any) -> Any:
         seen = []
         for i, hdu in enumerate(hdus):
+            if not hasattr(hdu, "fileinfo"):  # astropy may find damaged HDUs in gzipped files without end
+                raise ValueError(f"HDU {i} is damaged")
             table = isinstance(hdu, fits.BinTableHDU)
             if table and not hdu.header.get("ZIMAGE") and not hdu.header.get("ZTABLE"):
                 return hdu
-            kind = "tile-compressed" if table else type(hdu).__name__
-            seen.append(f"{i}: {hdu.name or 'unnamed'} ({kind})")
+            seen.append(f"{i}: {hdu.name or 'unnamed'} ({'tile-compressed' if table else type(hdu).__name__})")
         raise CatalogError(
             f"'{self.path}' has no binary table; it has HDUs {', '.join(seen)}; give a file with a BINTABLE extension"
         )
 
     def _describe(self, hdu: Any) -> None:
-        header, columns = hdu.header, hdu.columns
         self._offset: int = hdu.fileinfo()["datLoc"]
-        self._dtype = np.dtype(columns.dtype.newbyteorder(">"))
-        stored = load_metadata(header[METADATA_KEY[:8].upper()]) if METADATA_KEY[:8].upper() in header else None
-        self._fields: dict[str, _Field] = {}
-        units, unsupported, dtypes = {}, {}, {}
-        for i, column in enumerate(columns, start=1):
-            name = column.name
-            raw = self._dtype[name].base
-            code = column.format.format if hasattr(column.format, "format") else ""
-            why = _unsupported(code)
-            if why:
-                unsupported[name] = why
+        self._dtype = np.dtype(hdu.columns.dtype.newbyteorder(">"))
+        ours = load_metadata(hdu.header[_METADATA_CARD]) if _METADATA_CARD in hdu.header else None
+        self._columns: dict[str, _Column] = {}
+        units, unsupported = {}, {}
+        for i, column in enumerate(hdu.columns, start=1):
+            code = column.format.format
+            if code in _UNSUPPORTED:
+                unsupported[column.name] = _UNSUPPORTED[code]
                 continue
-            item = _Field(
-                name,
-                scale=header.get(f"TSCAL{i}", 1),
-                zero=header.get(f"TZERO{i}", 0),
-                null=header.get(f"TNULL{i}"),
-                logical=code == "L",
-                marked_null_text=stored is not None,
+            scale, zero = hdu.header.get(f"TSCAL{i}", 1), hdu.header.get(f"TZERO{i}", 0)
+            raw = self._dtype[column.name].base
+            self._columns[column.name] = _Column(
+                code, raw, (), scale, zero, hdu.header.get(f"TNULL{i}"), blank_is_null=ours is not None
             )
-            self._fields[name] = item
-            dtypes[name] = item.dtype(raw)
-            if header.get(f"TUNIT{i}"):
-                units[name] = str(header[f"TUNIT{i}"])
-        metadata = _header_metadata(header) if stored is None else stored.get("metadata", {})
-        units.update({} if stored is None else stored.get("units", {}))
-        self.info = CatalogInfo(
-            str(self.path),
-            "fits",
-            tuple(self._fields),
-            dtypes,
-            units,
-            int(header["NAXIS2"]),
-            metadata,
-            unsupported,
+            if column.unit:
+                units[column.name] = str(column.unit)
+        self.info = self._info(
+            {name: column.dtype for name, column in self._columns.items()},
+            int(hdu.header["NAXIS2"]),
+            units=units | (ours or {}).get("units", {}),
+            metadata=_foreign_metadata(hdu.header) if ours is None else ours.get("metadata", {}),
+            unsupported=unsupported,
         )
 
-    def _check_size(self) -> None:
-        """Raise if a plain file is shorter than its header says."""
-        if _gzipped(self.path):
-            return
-        held = (self.path.stat().st_size - self._offset) // max(self._dtype.itemsize, 1)
-        if held < self.info.n_rows:
-            raise CatalogError(
-                f"'{self.path}' is truncated: its header announces {self.info.n_rows} rows of "
-                f"{self._dtype.itemsize} bytes, the file holds {max(held, 0)}; fetch it again"
-            )
-
-    def chunks(self, names: tuple[str, ...], chunk_rows: int, start_row: int) -> Iterator[Catalog]:
-        """Yield tables of `chunk_rows` rows from `start_row` on."""
+    def rows(self, names: tuple[str, ...], chunk_rows: int, start_row: int) -> Iterator[Catalog]:
+        """Yield rows as they come from the stream; unlike a memory map it survives a file cut short meanwhile."""
         width = self._dtype.itemsize
-        opener: Any = gzip.open if _gzipped(self.path) else open
-        with reading(self.path, "FITS"), opener(self.path, "rb") as stream:
+        opener: Any = gzip.open if self._gzipped else open
+        with opener(self.path, "rb") as stream:
             stream.seek(self._offset + start_row * width)
             for start, stop in spans(self.info.n_rows, chunk_rows, start_row):
                 data = stream.read((stop - start) * width)
@@ -196,51 +209,152 @@ class FitsReader:
                         f"'{self.path}' is truncated at row {start + len(data) // width} of "
                         f"{self.info.n_rows}; fetch it again"
                     )
-                yield self._decode(np.frombuffer(data, dtype=self._dtype), names, start)
+                raw = np.frombuffer(data, dtype=self._dtype, count=stop - start)
+                found = {name: self._decode(name, raw[name], start) for name in names}
+                yield self._table({k: v for k, (v, _) in found.items()}, {k: m for k, (_, m) in found.items()}, start)
 
-    def _decode(self, raw: AnyArray, names: tuple[str, ...], start: int) -> Catalog:
-        columns, masks = {}, {}
-        for name in names:
-            try:
-                values, mask = self._fields[name].decode(np.ascontiguousarray(raw[name]))
-            except UnicodeDecodeError as error:
-                raise CatalogError(
-                    f"'{self.path}', rows {start} to {start + len(raw) - 1}: column {name!r} holds text "
-                    "that is not "
-                    f"UTF-8 ({error.reason}); leave the column out or repair the file"
-                ) from error
-            columns[name] = values
-            if mask is not None and mask.any():
-                masks[name] = mask
-        return Catalog(
-            columns,
-            masks=masks,
-            units={k: v for k, v in self.info.units.items() if k in columns},
-            metadata=self.info.metadata,
-            provenance=Provenance(str(self.path), "fits", start),
-            n_rows=len(raw),
-        )
+    def _decode(self, name: str, raw: AnyArray, start: int) -> tuple[AnyArray, BoolArray | None]:
+        try:
+            return self._columns[name].decode(np.ascontiguousarray(raw))
+        except UnicodeDecodeError as error:
+            raise CatalogError(
+                f"'{self.path}', rows {start} to {start + len(raw) - 1}: column {name!r} holds text that is not "
+                f"UTF-8 ({error.reason}); leave the column out or repair the file"
+            ) from error
 
 
-def _gzipped(path: Path) -> bool:
-    with path.open("rb") as stream:
-        return stream.read(2) == b"\x1f\x8b"
-
-
-def _unsupported(code: str) -> str:
-    """Return why a column of this FITS format cannot be held in a flat table, or nothing."""
-    if code in ("P", "Q"):
-        return "variable-length array"
-    return {"X": "bit array", "C": "complex numbers", "M": "complex numbers"}.get(code, "")
-
-
-def _header_metadata(header: Any) -> dict[str, Any]:
+def _foreign_metadata(header: Any) -> dict[str, Any]:
     """Return the header cards of a foreign file that are not about its layout."""
-    kept: dict[str, Any] = {}
-    for card in header.cards:
-        key = card.keyword
-        if not key or key in _STRUCTURE or (key[:5] in _COLUMN_CARDS and key[5:].isdigit()) or key[:4] == "TDIM":
-            continue
-        if isinstance(card.value, str | int | float | bool):
-            kept[key] = card.value
-    return kept
+    cards = header.copy(strip=True).items()
+    return {
+        key: value
+        for key, value in cards
+        if isinstance(value, str | int | float | bool) and not _NOT_METADATA.fullmatch(key)
+    }
+
+
+class FitsWriter:
+    """Write a FITS binary table in constant memory: rows as they come, the header at the end.
+
+    Notes
+    -----
+    FITS keeps dtypes, units, masks of integers (TNULL), booleans and text, and metadata (as one long JSON
+    text under ``GPZED_ME``, continued over cards). It cannot hold: masks of floats (they become NaN),
+    trailing blanks of text, time stamps (ISO text) and 16-bit floats (32-bit). A text wider than any before
+    makes the rows already written be copied once into a wider layout.
+    """
+
+    def __init__(self, path: Path, first: Catalog, metadata: Mapping[str, Any], compression: str | None = None) -> None:
+        self._fits = require("astropy.io.fits", "writing FITS", "fits")
+        self._path = path
+        self._columns = {name: _column_for(name, portable(first[name])) for name in first.names}
+        self._masked: set[str] = set()
+        self._null_used: set[str] = set()
+        self._units = {name: unit for name, unit in first.units.items() if unit.isascii()}
+        other_units = {name: unit for name, unit in first.units.items() if not unit.isascii()}
+        stored = {"metadata": json.loads(dump_metadata(metadata)), "units": other_units}
+        # quotes and ampersands have a special meaning in long FITS texts
+        text = json.dumps(stored, separators=(",", ":"))
+        self._metadata = text.replace("'", "\\u0027").replace("&", "\\u0026")
+        self._n_rows = 0
+        integers = {name for name, column in self._columns.items() if column.null is not None}
+        self._header_size = len(self._header(integers))
+        self._stream: BinaryIO = path.open("r+b")
+        self._stream.seek(self._header_size)
+
+    def _dtype(self) -> np.dtype[Any]:
+        return np.dtype([(name, column.raw, column.shape) for name, column in self._columns.items()])
+
+    def _header(self, with_null: set[str]) -> bytes:
+        columns = []
+        for name, column in self._columns.items():
+            count = column.raw.itemsize if column.code == "A" else int(np.prod(column.shape))
+            columns.append(
+                self._fits.Column(
+                    name=name,
+                    format=f"{count}{column.code}",
+                    unit=self._units.get(name),
+                    null=column.null if name in with_null else None,
+                    bzero=column.zero or None,
+                    dim=str(column.shape[::-1]).replace(" ", "") if len(column.shape) > 1 else None,
+                )
+            )
+        table = self._fits.BinTableHDU.from_columns(columns, nrows=0, name="CATALOG")
+        table.header["NAXIS2"] = self._n_rows
+        table.header[_METADATA_CARD] = self._metadata
+        primary = self._fits.PrimaryHDU().header
+        return bytes((primary.tostring() + table.header.tostring()).encode("ascii"))
+
+    def write(self, chunk: Catalog) -> None:
+        """Append rows."""
+        old, raws = self._dtype(), {}
+        for name, column in self._columns.items():
+            mask = chunk.masks.get(name)
+            raw = raws[name] = column.encode(portable(chunk[name]), mask)
+            if column.code == "A":
+                column.raw = np.promote_types(column.raw, raw.dtype)
+            if mask is not None:
+                self._masked.add(name)
+            if column.null is not None and ((raw == column.null) & ~chunk.mask(name)).any():
+                self._null_used.add(name)
+        if self._n_rows and self._dtype() != old:
+            self._widen(old)
+        rows = np.empty(len(chunk), dtype=self._dtype())
+        for name, raw in raws.items():
+            rows[name] = raw
+        self._stream.write(rows.view(np.uint8).data)
+        self._n_rows += len(chunk)
+
+    def _widen(self, old: np.dtype[Any]) -> None:
+        """Copy the rows written so far into the wider layout, block by block."""
+        copy = self._path.with_name(self._path.name + ".wide")
+        self._stream.flush()
+        rows = np.memmap(self._path, old, "r", self._header_size, (self._n_rows,))
+        try:
+            with copy.open("wb") as stream:
+                stream.seek(self._header_size)
+                for start, stop in spans(self._n_rows, max(_COPY_BYTES // old.itemsize, 1), 0):
+                    stream.write(rows[start:stop].astype(self._dtype()).view(np.uint8).data)
+            self._stream.close()
+            os.replace(copy, self._path)
+        finally:
+            copy.unlink(missing_ok=True)
+        self._stream = self._path.open("r+b")
+        self._stream.seek(0, os.SEEK_END)
+
+    def close(self) -> None:
+        """Pad the data to whole blocks, write the header and close."""
+        for name in self._columns:
+            if name in self._masked and name in self._null_used:
+                raise CatalogError(
+                    f"column {name!r} has masked values and uses every end of its range, so FITS has no number left "
+                    "to mark them with; convert the column to a wider integer or write another format"
+                )
+        self._stream.write(bytes(-self._n_rows * self._dtype().itemsize % _BLOCK))
+        header = self._header(self._masked)
+        # without TNULL cards the header is shorter than reserved: blank cards before END are allowed
+        end = header.rindex(b"END" + b" " * 77)
+        self._stream.seek(0)
+        self._stream.write(header[:end].ljust(self._header_size - 80) + b"END".ljust(80))
+        self._stream.close()
+
+    def abort(self) -> None:
+        """Close without finishing."""
+        with contextlib.suppress(OSError):
+            self._stream.close()
+
+
+def _column_for(name: str, values: AnyArray) -> _Column:
+    """Return how to store a column; masked integers become the end of the range that catalogues use least."""
+    if not name.isascii() or not name.isprintable() or len(name) > 68:
+        raise CatalogError(f"column name {name!r} cannot be stored in FITS; use at most 68 ASCII characters")
+    kind, shape = values.dtype.kind, values.shape[1:]
+    if kind == "U":
+        if shape:
+            raise CatalogError(f"column {name!r} holds several texts per row, which FITS cannot; leave it out")
+        return _Column("A", np.dtype("S1"))
+    code, stored, zero = _TYPES[values.dtype.name]
+    raw = np.dtype(stored)
+    ends = np.iinfo(raw) if kind in "iu" else None
+    null = None if ends is None else int(ends.max if kind == "u" else ends.min)
+    return _Column(code, raw, shape, zero=zero, null=null)

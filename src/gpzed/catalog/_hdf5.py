@@ -1,18 +1,20 @@
-"""HDF5 in and out: a flat group of equally long datasets (as RAIL writes them), or one compound dataset."""
+"""HDF5 through h5py: a flat group of equally long datasets (as RAIL writes them), or one compound dataset."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+import io
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpzed._types import AnyArray, BoolArray
-from gpzed.catalog._common import (
+from gpzed.catalog._format import (
     METADATA_KEY,
     CatalogInfo,
+    Reader,
     dtype_name,
     dump_metadata,
     load_metadata,
@@ -22,83 +24,82 @@ from gpzed.catalog._common import (
     scalar_text,
     spans,
 )
-from gpzed.catalog.table import SUPPORTED_KINDS, Catalog, Provenance
+from gpzed.catalog.table import SUPPORTED_KINDS, Catalog
 from gpzed.errors import CatalogError
 
-#: Group that holds the masks of the columns that have any, beside the data.
-MASK_GROUP = "_gpzed_mask"
+_MASK_GROUP = "_gpzed_mask"
+"""Group that holds the masks of the columns that have any, beside the data."""
+_ORDER_KEY = "gpzed_columns"
+"""Attribute that keeps the order of the columns, which HDF5 sorts by name."""
 _ROWS_PER_BLOCK = 1 << 16
 
 
-class Hdf5Reader:
+class Hdf5Reader(Reader):
     """A group of datasets, or a compound dataset, of an HDF5 file."""
 
+    title = "HDF5"
+
     def __init__(self, path: Path, group: str | None = None) -> None:
+        super().__init__(path)
         self._h5py = require("h5py", "reading HDF5", "hdf5")
-        self.path = path
-        with reading(path, "HDF5"), self._h5py.File(path, "r") as file:
-            self._group = self._find_group(file) if group is None else self._named_group(file, group)
+        with self._h5py.File(path, "r") as file:
+            self._group = self._find_group(file, group)
             self.info = self._describe(file)
 
-    def _named_group(self, file: Any, group: str) -> str:
-        if group not in file:
-            raise CatalogError(
-                f"'{self.path}' has no group {group!r}; tables are in {self._candidates(file)}; choose "
-                "with `hdf5_group=`"
-            )
-        return group
+    def _find_group(self, file: Any, group: str | None) -> str:
+        found = self._tables(file)
+        if group is not None:
+            if group not in file:
+                raise CatalogError(
+                    f"'{self.path}' has no group {group!r}; tables are in {found}; choose with `hdf5_group=`"
+                )
+            return group
+        if not found:
+            raise CatalogError(f"'{self.path}' holds no datasets; give an HDF5 file with one dataset per column")
+        if len(found) > 1:
+            listed = ", ".join(map(repr, found))
+            raise CatalogError(f"'{self.path}' holds {len(found)} tables: {listed}; choose one with `hdf5_group=`")
+        return found[0]
 
-    def _candidates(self, file: Any) -> list[str]:
-        """Return the groups with datasets of their own, and the compound datasets."""
-        found = ["/"] if any(self._is_column(item) for item in file.values()) else []
+    def _tables(self, file: Any) -> list[str]:
+        """Return the groups that hold datasets, and the compound datasets."""
+        found = ["/"] if any(map(self._is_column, file.values())) else []
 
         def visit(name: str, item: Any) -> None:
-            if name.split("/")[0] == MASK_GROUP:
+            if name.split("/")[0] == _MASK_GROUP:
                 return
-            if isinstance(item, self._h5py.Dataset):
-                if item.dtype.names:
-                    found.append(name)
-            elif any(self._is_column(child) for child in item.values()):
+            if item.dtype.names if self._is_dataset(item) else any(map(self._is_column, item.values())):
                 found.append(name)
 
         file.visititems(visit)
         return found
 
+    def _is_dataset(self, item: Any) -> bool:
+        return isinstance(item, self._h5py.Dataset)
+
     def _is_column(self, item: Any) -> bool:
-        return isinstance(item, self._h5py.Dataset) and item.ndim >= 1 and not item.dtype.names
+        return self._is_dataset(item) and item.ndim >= 1 and not item.dtype.names
 
-    def _find_group(self, file: Any) -> str:
-        found = self._candidates(file)
-        if len(found) == 1:
-            return found[0]
-        if not found:
-            raise CatalogError(f"'{self.path}' holds no datasets; give an HDF5 file with one dataset per column")
-        raise CatalogError(
-            f"'{self.path}' holds {len(found)} tables: {', '.join(repr(k) for k in found)}; choose one "
-            "with `hdf5_group=`"
-        )
-
-    def _columns(self, file: Any) -> dict[str, tuple[np.dtype[Any], tuple[int, ...], Any]]:
-        """Return dtype, shape and HDF5 object of every column."""
+    def _columns(self, file: Any) -> dict[str, Any]:
+        """Return the dataset that holds each column."""
         node = file[self._group]
-        if isinstance(node, self._h5py.Dataset):
-            return {name: (node.dtype[name], node.shape, node) for name in node.dtype.names or ()}
-        names = [k for k, item in node.items() if self._is_column(item)]
-        order = [str(k) for k in node.attrs.get("gpzed_columns", ())]
-        if sorted(order) == sorted(names):
-            names = order
-        return {k: (node[k].dtype, node[k].shape, node[k]) for k in names}
+        if self._is_dataset(node):
+            return dict.fromkeys(node.dtype.names or (), node)
+        names = [name for name, item in node.items() if self._is_column(item)]
+        order = [str(name) for name in node.attrs.get(_ORDER_KEY, ())]
+        return {name: node[name] for name in (order if sorted(order) == sorted(names) else names)}
 
     def _describe(self, file: Any) -> CatalogInfo:
         dtypes, units, unsupported = {}, {}, {}
         columns = self._columns(file)
-        lengths = {name: shape[0] for name, (_, shape, _) in columns.items()}
+        lengths = {name: len(item) for name, item in columns.items()}
         if len(set(lengths.values())) > 1:
             raise CatalogError(
                 f"'{self.path}', group {self._group!r}: datasets differ in length: {lengths}; "
                 "choose a group of equally long datasets with `hdf5_group=`"
             )
-        for name, (dtype, _, item) in columns.items():
+        for name, item in columns.items():
+            dtype = item.dtype[name] if item.dtype.names else item.dtype
             text = self._h5py.check_string_dtype(dtype) is not None
             if not text and dtype.base.kind not in SUPPORTED_KINDS + "S":
                 unsupported[name] = f"HDF5 type {dtype}"
@@ -107,137 +108,89 @@ class Hdf5Reader:
             unit = item.attrs.get("unit", item.attrs.get("units")) if not item.dtype.names else None
             if unit is not None:
                 units[name] = _text(unit)
-        metadata = self._metadata(file)
         n_rows = next(iter(lengths.values()), 0)
-        return CatalogInfo(str(self.path), "hdf5", tuple(dtypes), dtypes, units, n_rows, metadata, unsupported)
+        return self._info(dtypes, n_rows, units=units, metadata=self._metadata(file), unsupported=unsupported)
 
     def _metadata(self, file: Any) -> dict[str, Any]:
-        stored = dict(file.attrs)
-        node = file[self._group]
-        stored.update(node.attrs)
+        stored = {**file.attrs, **file[self._group].attrs}
         if METADATA_KEY in stored:
             return load_metadata(_text(stored[METADATA_KEY]))
-        plain = {k: v.decode() if isinstance(v, bytes) else v for k, v in stored.items() if k != "gpzed_columns"}
+        plain = {k: v.decode() if isinstance(v, bytes) else v for k, v in stored.items() if k != _ORDER_KEY}
         return {k: v.item() if isinstance(v, np.generic) else v for k, v in plain.items() if np.ndim(v) == 0}
 
-    def chunks(self, names: tuple[str, ...], chunk_rows: int, start_row: int) -> Iterator[Catalog]:
-        """Yield tables of `chunk_rows` rows from `start_row` on."""
-        with reading(self.path, "HDF5"), self._h5py.File(self.path, "r") as file:
-            columns = self._columns(file)
-            stored_masks = file.get(f"{MASK_GROUP}", {})
+    def rows(self, names: tuple[str, ...], chunk_rows: int, start_row: int) -> Iterator[Catalog]:
+        """Yield slices of the datasets."""
+        with self._h5py.File(self.path, "r") as file:
+            columns, stored_masks = self._columns(file), file.get(_MASK_GROUP, {})
             for start, stop in spans(self.info.n_rows, chunk_rows, start_row):
                 values, masks = {}, {}
                 for name in names:
-                    with reading(self.path, "HDF5", f", column {name!r}, rows {start} to {stop}"):
-                        values[name] = self._values(columns[name][2], name, start, stop)
-                        if name in stored_masks:
-                            masks[name] = stored_masks[name][start:stop]
-                yield Catalog(
-                    values,
-                    masks=masks,
-                    units={k: v for k, v in self.info.units.items() if k in values},
-                    metadata=self.info.metadata,
-                    provenance=Provenance(str(self.path), "hdf5", start),
-                    n_rows=stop - start,
-                )
+                    with reading(self.path, self.title, f", column {name!r}, rows {start} to {stop}"):
+                        values[name] = self._values(columns[name], name, start, stop)
+                        masks[name] = stored_masks[name][start:stop] if name in stored_masks else None
+                yield self._table(values, masks, start)
 
     def _values(self, item: Any, name: str, start: int, stop: int) -> AnyArray:
         if item.dtype.names:
-            values: AnyArray = item.fields(name)[start:stop]
+            item = item.fields(name)
         elif self._h5py.check_string_dtype(item.dtype) is not None:
-            values = item.asstr()[start:stop].astype(np.str_)
-        else:
-            values = item[start:stop]
-        return values
+            return np.asarray(item.asstr()[start:stop]).astype(np.str_)
+        return np.asarray(item[start:stop])
 
 
 def _text(value: Any) -> str:
     return value.decode("utf-8") if isinstance(value, bytes) else str(value)
 
 
-class _GuardedFile:
+class _GuardedFile(io.FileIO):
     """A file for HDF5 to write to that never fails in its hands.
 
-    The HDF5 library crashes the process when it cannot flush what it holds, as on a full disk. So an error is
-    kept here, what follows is dropped, and the sink asks for the error afterwards.
+    The HDF5 library crashes the process when it cannot flush what it holds, as on a full disk. So the first error is
+    kept here, what follows is dropped, and the writer asks for the error afterwards.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._stream = path.open("r+b", buffering=0)
-        self._error: OSError | None = None
-        self._given_up = False
+    error: OSError | None = None
 
     def check(self) -> None:
         """Raise the first error that writing met."""
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
 
-    def give_up(self) -> None:
-        """Drop whatever is still to be written."""
-        self._given_up = True
-
-    def _try(self, action: Callable[[], Any]) -> None:
-        if self._given_up or self._error is not None:
-            return
-        try:
-            action()
-        except OSError as error:
-            self._error = error
-
-    def write(self, data: Any) -> int:
+    def write(self, data: Any, /) -> int:
         """Write all of `data`, or pretend to."""
         view = memoryview(data).cast("B")
-
-        def write_all() -> None:
-            done = 0
-            while done < len(view):
-                done += self._stream.write(view[done:]) or 0
-
-        self._try(write_all)
+        done = 0
+        try:
+            while done < len(view) and self.error is None:
+                done += super().write(view[done:]) or 0
+        except OSError as error:
+            self.error = error
         return len(view)
 
-    def read(self, size: int = -1) -> bytes:
-        """Return bytes; h5py knows a file by this method and then uses `readinto`."""
-        return self._stream.read(size) or b""
-
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: Any, /) -> int:
         """Fill `buffer`, with zeros past the end."""
         view = memoryview(buffer).cast("B")
-        n_read = self._stream.readinto(view) or 0
+        n_read = super().readinto(view) or 0
         view[n_read:] = bytes(len(view) - n_read)
         return len(view)
 
-    def seek(self, offset: int, whence: int = 0) -> int:
-        """Move to a position."""
-        return self._stream.seek(offset, whence)
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self._stream.tell()
-
-    def truncate(self, size: int | None = None) -> int:
+    def truncate(self, size: int | None = None, /) -> int:
         """Cut or extend the file."""
-        self._try(lambda: self._stream.truncate(size))
+        try:
+            return super().truncate(size) if self.error is None else size or 0
+        except OSError as error:
+            self.error = error
         return size or 0
 
-    def flush(self) -> None:
-        """Do nothing: writes are not buffered here."""
 
-    def close(self) -> None:
-        """Close the file."""
-        self._try(self._stream.close)
-        with contextlib.suppress(OSError):
-            self._stream.close()
-
-
-class Hdf5Sink:
+class Hdf5Writer:
     """Write an HDF5 group of resizable datasets, one per column.
 
     Notes
     -----
     HDF5 keeps dtypes, units (attribute ``unit``) and metadata (attributes of the group; the whole of it as
-    JSON under ``gpzed_metadata``). It has no missing values of its own: masks go to boolean datasets in the
-    group ``_gpzed_mask``, which other programs pass over. Time stamps become ISO text.
+    JSON under ``gpzed_metadata``). It lacks missing values: masks go to boolean datasets in the group
+    ``_gpzed_mask``, which other programs pass over. Time stamps become ISO text.
     """
 
     def __init__(
@@ -245,81 +198,60 @@ class Hdf5Sink:
         path: Path,
         first: Catalog,
         metadata: Mapping[str, Any],
-        group: str | None = None,
         compression: str | None = None,
+        group: str | None = None,
     ) -> None:
         self._h5py = require("h5py", "writing HDF5", "hdf5")
         for name in first.names:
             if "/" in name or name in (".", ""):
                 raise CatalogError(f"column name {name!r} cannot be stored in HDF5; rename it without '/'")
-        self._guard = _GuardedFile(path)
+        self._guard = _GuardedFile(path, "r+")
         self._file = self._h5py.File(self._guard, "w", libver=("earliest", "v110"))
         self._group = self._file.require_group(group or "photometry")
         self._n_rows = 0
-        self._compression = compression
+        blocks = _ROWS_PER_BLOCK if len(first) > _ROWS_PER_BLOCK else None
+        filters = {"compression": compression, "shuffle": compression is not None}
         for name in first.names:
-            self._create(first, name)
-        self._group.attrs["gpzed_columns"] = np.array(first.names, dtype=self._h5py.string_dtype())
-        if metadata:
-            for key, text in scalar_text(metadata).items():
-                self._attribute(key, text)
-            self._attribute(METADATA_KEY, dump_metadata(metadata))
+            values = _storable(first[name])
+            kind = self._h5py.string_dtype() if values.dtype.kind == "U" else values.dtype
+            item = self._create(self._group, name, values.shape[1:], kind, blocks, **filters)
+            if name in first.units:
+                item.attrs["unit"] = first.units[name]
+        self._group.attrs[_ORDER_KEY] = np.array(first.names, dtype=self._h5py.string_dtype())
+        for key, text in {**scalar_text(metadata), METADATA_KEY: dump_metadata(metadata)}.items() if metadata else ():
+            if len(text) > 60_000:
+                raise CatalogError(
+                    f"metadata {key!r} is {len(text)} characters long; HDF5 attributes hold 60000: shorten it"
+                )
+            self._group.attrs[key] = text
 
-    def _attribute(self, key: str, text: str) -> None:
-        if len(text) > 60_000:  # attributes over 64 kB need dense storage; metadata that long is one dataset
-            raise CatalogError(
-                f"metadata {key!r} is {len(text)} characters long; HDF5 attributes hold 60000: shorten it"
-            )
-        self._group.attrs[key] = text
-
-    def _create(self, first: Catalog, name: str) -> None:
-        values = portable(first[name]) if first[name].dtype.kind == "M" else first[name]
-        kind: Any = self._h5py.string_dtype() if values.dtype.kind == "U" else values.dtype
-        item = self._group.create_dataset(
-            name,
-            shape=(0, *values.shape[1:]),
-            maxshape=(None, *values.shape[1:]),
-            dtype=kind,
-            chunks=(_ROWS_PER_BLOCK, *values.shape[1:]) if len(first) > _ROWS_PER_BLOCK else True,
-            compression=self._compression,
-            shuffle=self._compression is not None,
-            track_times=False,
-        )
-        if name in first.units:
-            item.attrs["unit"] = first.units[name]
+    def _create(
+        self, group: Any, name: str, shape: tuple[int, ...], kind: Any, blocks: int | None = None, **filters: Any
+    ) -> Any:
+        chunks = (blocks, *shape) if blocks else True
+        size: dict[str, Any] = {"shape": (0, *shape), "maxshape": (None, *shape), "chunks": chunks}
+        return group.create_dataset(name, dtype=kind, track_times=False, **size, **filters)
 
     def write(self, chunk: Catalog) -> None:
         """Append rows."""
-        stop = self._n_rows + len(chunk)
         for name in chunk.names:
-            values = chunk[name]
-            if values.dtype.kind == "M":
-                values = portable(values)
-            item = self._group[name]
-            item.resize(stop, axis=0)
-            item[self._n_rows : stop] = values.astype(object) if values.dtype.kind == "U" else values
-            self._write_mask(name, chunk.mask(name) if chunk.has_mask(name) else None, values.shape[1:], stop)
-        self._n_rows = stop
+            values = _storable(chunk[name])
+            self._append(self._group[name], values.astype(object) if values.dtype.kind == "U" else values)
+            self._append_mask(name, chunk.masks.get(name), values.shape)
+        self._n_rows += len(chunk)
         self._guard.check()
 
-    def _write_mask(self, name: str, mask: BoolArray | None, shape: tuple[int, ...], stop: int) -> None:
-        path = f"{MASK_GROUP}/{name}"
-        if path not in self._file:
-            if mask is None:
-                return
-            self._file.create_dataset(
-                path,
-                shape=(0, *shape),
-                maxshape=(None, *shape),
-                dtype=bool,
-                chunks=True,
-                fillvalue=False,
-                track_times=False,
-            )
-        item = self._file[path]
-        item.resize(stop, axis=0)
-        if mask is not None:
-            item[self._n_rows : stop] = mask
+    def _append(self, item: Any, values: AnyArray) -> None:
+        item.resize(self._n_rows + len(values), axis=0)
+        item[self._n_rows :] = values
+
+    def _append_mask(self, name: str, mask: BoolArray | None, shape: tuple[int, ...]) -> None:
+        """Append to the mask, which starts at the first chunk that needs it; rows before are not masked."""
+        masks = self._file.require_group(_MASK_GROUP) if mask is not None else self._file.get(_MASK_GROUP, {})
+        if mask is not None and name not in masks:
+            self._create(masks, name, shape[1:], bool)
+        if name in masks:
+            self._append(masks[name], np.zeros(shape, dtype=bool) if mask is None else mask)
 
     def close(self) -> None:
         """Close the file."""
@@ -329,7 +261,11 @@ class Hdf5Sink:
 
     def abort(self) -> None:
         """Close, whatever state the file is in."""
-        self._guard.give_up()
-        with contextlib.suppress(Exception):
-            self._file.close()
-        self._guard.close()
+        self._guard.error = self._guard.error or OSError("the file was given up")
+        for opened in (self._file, self._guard):
+            with contextlib.suppress(Exception):
+                opened.close()
+
+
+def _storable(values: AnyArray) -> AnyArray:
+    return portable(values) if values.dtype.kind == "M" else values

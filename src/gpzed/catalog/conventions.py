@@ -9,16 +9,17 @@ from typing import Literal
 
 Kind = Literal["magnitude", "flux"]
 
-#: AB zero point of fluxes in nanojansky and in microjansky: magnitude = zero point - 2.5 log10(flux).
 NANOJANSKY_ZERO_POINT = 31.4
+"""AB zero point of fluxes in nanojansky: magnitude = zero point - 2.5 log10(flux)."""
 MICROJANSKY_ZERO_POINT = 23.9
+"""AB zero point of fluxes in microjansky."""
 
-#: Approximate effective wavelengths in nanometres, used only to put bands in order.
 WAVELENGTHS = {
     "FUV": 153, "NUV": 231, "U": 365, "u": 360, "B": 440, "g": 480, "V": 550, "r": 620, "R": 650, "VIS": 715,
     "i": 760, "i2": 765, "I": 800, "Z": 880, "z": 900, "y": 980, "Y": 1020, "J": 1250, "H": 1650, "Ks": 2150,
     "K": 2200, "W1": 3350, "ch1": 3550, "ch2": 4490, "W2": 4600, "W3": 11560, "W4": 22090,
 }  # fmt: skip
+"""Approximate effective wavelengths in nanometres, used only to put bands in order."""
 
 _BAND = r"([A-Za-z][A-Za-z0-9]*)"
 _EUCLID_BAND = r"([A-Za-z][A-Za-z0-9]*(?:_ext_[A-Za-z0-9]+)?)"
@@ -68,7 +69,7 @@ class Convention:
         return {b: name for b, name in found.items() if any(e.format(band=b).lower() in lower for e in self.errors)}
 
     def bands_without_errors(self, columns: Iterable[str]) -> dict[str, str]:
-        """Return the value column of every band that is left out for want of an error column.
+        """Return the value column of every band that is left out because it has no error column.
 
         Only letters that are bands count: any column may begin like a magnitude.
         """
@@ -106,17 +107,8 @@ def _euclid(stem: str) -> Convention:
     )
 
 
-#: All conventions known, in the order they are shown.
 CONVENTIONS: tuple[Convention, ...] = (
-    _mag(
-        "gpzed",
-        "gpzed",
-        "mag_{band}",
-        "mag_err_{band}",
-        "magerr_{band}",
-        "mag_{band}_err",
-        flag="flag_{band}",
-    ),
+    _mag("gpzed", "gpzed", "mag_{band}", "mag_err_{band}", "magerr_{band}", "mag_{band}_err", flag="flag_{band}"),
     _mag("lsst", "LSST / RAIL", "mag_{band}_lsst", "mag_err_{band}_lsst", "mag_{band}_lsst_err"),
     _mag("sdss_model", "SDSS model magnitudes", "modelMag_{band}", "modelMagErr_{band}"),
     _mag(
@@ -136,20 +128,10 @@ CONVENTIONS: tuple[Convention, ...] = (
     _rubin("kron", "kron"),
     _rubin("gaap", "gaap1p0"),
     _mag("des_auto", "DES AUTO magnitudes", "MAG_AUTO_{band}", "MAGERR_AUTO_{band}"),
-    _mag(
-        "des_auto_dered",
-        "DES AUTO magnitudes, extinction removed",
-        "MAG_AUTO_{band}_DERED",
-        "MAGERR_AUTO_{band}",
-    ),
+    _mag("des_auto_dered", "DES AUTO magnitudes, extinction removed", "MAG_AUTO_{band}_DERED", "MAGERR_AUTO_{band}"),
     _mag("des_detmodel", "DES DETMODEL magnitudes", "MAG_DETMODEL_{band}", "MAGERR_DETMODEL_{band}"),
     _mag("des_wavg", "DES weighted-average PSF magnitudes", "WAVG_MAG_PSF_{band}", "WAVG_MAGERR_PSF_{band}"),
-    _mag(
-        "des_wavg_auto",
-        "DES weighted-average AUTO magnitudes",
-        "WAVG_MAG_AUTO_{band}",
-        "WAVG_MAGERR_AUTO_{band}",
-    ),
+    _mag("des_wavg_auto", "DES weighted-average AUTO magnitudes", "WAVG_MAG_AUTO_{band}", "WAVG_MAGERR_AUTO_{band}"),
     _mag(
         "hsc_cmodel",
         "HSC CModel magnitudes",
@@ -166,34 +148,20 @@ CONVENTIONS: tuple[Convention, ...] = (
         "{band}cmodel_magerr",
         "{band}cmodel_mag_err",
     ),
-    _mag(
-        "hsc_psf",
-        "HSC PSF magnitudes",
-        "{band}_psfflux_mag",
-        "{band}_psfflux_magsigma",
-        "{band}_psfflux_magerr",
-    ),
+    _mag("hsc_psf", "HSC PSF magnitudes", "{band}_psfflux_mag", "{band}_psfflux_magsigma", "{band}_psfflux_magerr"),
     *(
         _euclid(stem)
-        for stem in (
-            "unif",
-            "templfit",
-            "psf",
-            "sersic",
-            "1fwhm_aper",
-            "2fwhm_aper",
-            "3fwhm_aper",
-            "4fwhm_aper",
-        )
+        for stem in ("unif", "templfit", "psf", "sersic", "1fwhm_aper", "2fwhm_aper", "3fwhm_aper", "4fwhm_aper")
     ),
     _mag("kids_gaap", "KiDS GAaP magnitudes", "MAG_GAAP_{band}", "MAGERR_GAAP_{band}"),
 )
+"""All conventions known, in the order they are shown."""
 
-#: Names of a spectroscopic (or true) redshift, lower case; photometric ones (KiDS' Z_B) are not among them.
 REDSHIFT_NAMES = (
     "z_spec", "zspec", "spec_z", "specz", "redshift", "redshift_spec", "spec_redshift", "z_true", "ztrue",
     "redshift_true", "true_redshift", "z_specz", "zbest_spec",
 )  # fmt: skip
+"""Names of a spectroscopic (or true) redshift, lower case; photometric ones (KiDS' Z_B) are not among them."""
 WEIGHT_NAMES = ("weight", "weights", "sample_weight")
 ID_NAMES = (
     "id", "object_id", "objid", "objectid", "obj_id", "coadd_object_id", "coadd_objects_id",
@@ -227,16 +195,7 @@ def canonical_bands(tokens: Sequence[str]) -> list[str]:
 
     ``MAG_AUTO_G`` and ``MAG_AUTO_Y`` give g and Y; ``flux_vis_unif`` gives VIS; mixed case is kept.
     """
-    usual = {
-        "vis": "VIS",
-        "fuv": "FUV",
-        "nuv": "NUV",
-        "ks": "Ks",
-        "w1": "W1",
-        "w2": "W2",
-        "w3": "W3",
-        "w4": "W4",
-    }
+    usual = {name.lower(): name for name in ("VIS", "FUV", "NUV", "Ks", "W1", "W2", "W3", "W4")}
     if any(token != token.upper() for token in tokens):
         return [usual.get(token.lower(), token) for token in tokens]
     optical = {letter.upper(): letter for letter in "ugriz"}

@@ -144,8 +144,7 @@ def _nothing_fits(names: list[str], bands: Sequence[str] | None, considered: Seq
     what = f"bands {', '.join(bands)}" if bands is not None else f"at least {_MIN_BANDS} bands with errors"
     more = f" ({'; '.join(partial)})" if partial else ""
     return (
-        f"no known convention gives {what}{more}; columns seen: {listed(names)}; templates known: "
-        f"{templates}; "
+        f"no known convention gives {what}{more}; columns seen: {listed(names)}; templates known: {templates}; "
         "give your own with `bands=`, `mag=` (or `flux=` and `zero_point=`) and `err=`"
     )
 

@@ -5,35 +5,45 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
+from gpzed.catalog._astropy import EcsvReader, VotableReader
 from gpzed.catalog._atomic import commit, create_beside, discard
-from gpzed.catalog._common import CatalogInfo, Reader, Sink, choose_columns
-from gpzed.catalog._fits import FitsReader
-from gpzed.catalog._fits_write import FitsSink
-from gpzed.catalog._hdf5 import Hdf5Reader, Hdf5Sink
+from gpzed.catalog._csv import CsvReader, CsvWriter
+from gpzed.catalog._fits import FitsReader, FitsWriter
+from gpzed.catalog._format import CatalogInfo, Reader, Writer, choose_columns, reading
+from gpzed.catalog._hdf5 import Hdf5Reader, Hdf5Writer
 from gpzed.catalog._names import near_misses
-from gpzed.catalog._parquet import DEFAULT_COMPRESSION, ParquetReader, ParquetSink
-from gpzed.catalog._text import CsvReader, CsvSink, EcsvReader
-from gpzed.catalog._votable import VotableReader
+from gpzed.catalog._parquet import ParquetReader, ParquetWriter
 from gpzed.catalog.table import Catalog, check_same_columns
 from gpzed.errors import CatalogError, GPzError
 
-#: Format names and the suffixes that mean them.
-FORMATS: dict[str, tuple[str, ...]] = {
-    "fits": (".fits", ".fit", ".fts", ".fits.gz", ".fit.gz"),
-    "parquet": (".parquet", ".pq"),
-    "hdf5": (".hdf5", ".h5", ".hdf"),
-    "csv": (".csv", ".csv.gz"),
-    "ecsv": (".ecsv",),
-    "votable": (".vot", ".xml", ".votable"),
+
+class _Format(NamedTuple):
+    """A file format: its suffixes, how it is read and, if it can be, written."""
+
+    suffixes: tuple[str, ...]
+    reader: type[Reader]
+    writer: Callable[..., Writer] | None = None
+
+
+_FORMATS = {
+    "fits": _Format((".fits", ".fit", ".fts", ".fits.gz", ".fit.gz"), FitsReader, FitsWriter),
+    "parquet": _Format((".parquet", ".pq"), ParquetReader, ParquetWriter),
+    "hdf5": _Format((".hdf5", ".h5", ".hdf"), Hdf5Reader, Hdf5Writer),
+    "csv": _Format((".csv", ".csv.gz"), CsvReader, CsvWriter),
+    "ecsv": _Format((".ecsv",), EcsvReader),
+    "votable": _Format((".vot", ".xml", ".votable"), VotableReader),
 }
-#: Formats that can be written.
-WRITABLE = ("fits", "parquet", "hdf5", "csv")
-#: Rows per chunk unless told otherwise: a few tens of megabytes for a typical catalogue.
+FORMATS = {name: entry.suffixes for name, entry in _FORMATS.items()}
+"""Format names and the suffixes that mean them."""
+WRITABLE = tuple(name for name, entry in _FORMATS.items() if entry.writer)
+"""Formats that can be written."""
 CHUNK_ROWS = 262_144
+"""Rows per chunk unless told otherwise: a few tens of megabytes for a typical catalogue."""
 
 
 def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
@@ -85,18 +95,12 @@ def _open_reader(path: str | os.PathLike[str], format: str | None, hdf5_group: s
         raise CatalogError(f"'{file}' is empty (0 bytes); expected a {chosen} file: fetch or write it again")
     if file.is_dir() and chosen != "parquet":
         raise CatalogError(f"'{file}' is a folder; only a folder of Parquet files can be read, not of {chosen}")
-    if chosen == "hdf5":
-        return Hdf5Reader(file, hdf5_group)
-    if hdf5_group is not None:
+    options = {"group": hdf5_group} if chosen == "hdf5" else {}
+    if hdf5_group is not None and not options:
         raise CatalogError(f"`hdf5_group` is {hdf5_group!r} but '{file}' is read as {chosen}; leave it out")
-    readers: dict[str, Callable[[Path], Reader]] = {
-        "fits": FitsReader,
-        "parquet": ParquetReader,
-        "csv": CsvReader,
-        "ecsv": EcsvReader,
-        "votable": VotableReader,
-    }
-    return readers[chosen](file)
+    reader = _FORMATS[chosen].reader
+    with reading(file, reader.title):
+        return reader(file, **options)
 
 
 def catalog_info(
@@ -209,11 +213,11 @@ class CatalogWriter:
         Rows given to the file so far.
     """
 
-    def __init__(self, path: Path, make_sink: Callable[[Path, Catalog], Sink]) -> None:
+    def __init__(self, path: Path, make_writer: Callable[[Path, Catalog], Writer]) -> None:
         self.path = path
         self.rows_written = 0
-        self._make_sink = make_sink
-        self._sink: Sink | None = None
+        self._make_writer = make_writer
+        self._writer: Writer | None = None
         self._first: Catalog | None = None
         self._temporary: Path | None = None
         self._failed = False
@@ -241,27 +245,27 @@ class CatalogWriter:
 
     def _write(self, chunk: Catalog) -> None:
         assert self._temporary is not None
-        if self._sink is None or self._first is None:
+        if self._writer is None or self._first is None:
             if not chunk.names:
                 raise CatalogError(f"'{self.path}': the table to write has no columns; give at least one")
-            self._sink = self._make_sink(self._temporary, chunk)
+            self._writer = self._make_writer(self._temporary, chunk)
             self._first = chunk.slice(0, 0)
         check_same_columns(self._first, chunk)
-        self._sink.write(chunk.select(self._first.names))
+        self._writer.write(chunk.select(self._first.names))
         self.rows_written += len(chunk)
 
     def _commit(self) -> None:
-        if self._sink is None or self._temporary is None:
+        if self._writer is None or self._temporary is None:
             raise CatalogError(f"'{self.path}': nothing was written; write at least one chunk (it may have no rows)")
-        self._sink.close()
+        self._writer.close()
         commit(self._temporary, self.path)
-        self._sink = self._temporary = None
+        self._writer = self._temporary = None
 
     def _abort(self) -> None:
         self._failed = True
-        if self._sink is not None:
-            self._sink.abort()
-            self._sink = None
+        if self._writer is not None:
+            self._writer.abort()
+            self._writer = None
         if self._temporary is not None:
             discard(self._temporary)
             self._temporary = None
@@ -287,8 +291,7 @@ def _disk_message(path: Path, error: Exception, rows: int) -> str:
     reason = "the disk is full" if full else text
     todo = "free some space or choose another disk" if full else "check the folder and the disk"
     return (
-        f"'{path}' could not be written: {reason} (after {rows} rows); nothing was left under this name "
-        "and the "
+        f"'{path}' could not be written: {reason} (after {rows} rows); nothing was left under this name and the "
         f"temporary file was removed; {todo}, then run again"
     )
 
@@ -340,7 +343,8 @@ def open_writer(
     """
     file = Path(path)
     chosen = format_of(file, format)
-    if chosen not in WRITABLE:
+    entry = _FORMATS[chosen]
+    if entry.writer is None:
         raise CatalogError(f"'{file}': {chosen} can be read but not written; write one of {', '.join(WRITABLE)}")
     if chosen == "fits" and file.name.lower().endswith(".gz"):
         raise CatalogError(f"'{file}': gzipped FITS can be read but not written; drop the '.gz'")
@@ -349,17 +353,13 @@ def open_writer(
     if not file.parent.is_dir():
         raise CatalogError(f"'{file}' cannot be written: folder '{file.parent}' does not exist; create it first")
 
-    def make_sink(temporary: Path, first: Catalog) -> Sink:
-        stored = dict(first.metadata if metadata is None else metadata)
-        if chosen == "parquet":
-            return ParquetSink(temporary, first, stored, compression or DEFAULT_COMPRESSION)
-        if chosen == "hdf5":
-            return Hdf5Sink(temporary, first, stored, hdf5_group, compression)
-        if chosen == "csv":
-            return CsvSink(temporary, first, stored, zipped=file.name.lower().endswith(".gz"))
-        return FitsSink(temporary, first, stored)
-
-    return CatalogWriter(file, make_sink)
+    if chosen == "csv" and file.name.lower().endswith(".gz"):
+        compression = "gzip"
+    options = {"group": hdf5_group} if chosen == "hdf5" else {}
+    writer = partial(entry.writer, compression=compression, **options)
+    return CatalogWriter(
+        file, lambda temporary, first: writer(temporary, first, dict(first.metadata if metadata is None else metadata))
+    )
 
 
 def write_catalog(

@@ -362,9 +362,8 @@ def _flags(catalog: Catalog, column: str) -> AnyArray:
         row = int(np.argmax(wrong))
         raise CatalogError(
             f"{catalog.provenance.where(row)}: flag column {column!r} is {catalog[column][row]}; "
-            "expected 0 (measured), "
-            f"1 (not detected) or 2 (not observed); {int(wrong.sum())} such rows: leave the flag out of "
-            "the schema"
+            f"expected 0 (measured), 1 (not detected) or 2 (not observed); {int(wrong.sum())} such rows: leave the "
+            "flag out of the schema"
         )
     return flag.astype(np.int64)
 

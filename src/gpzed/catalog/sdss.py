@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from gpzed.catalog._names import near_misses
 from gpzed.errors import ConfigError
 
-#: Photometric flags that mark unreliable photometry, in the paper's order, and what each means.
 PHOTO_FLAGS = {
     "PEAKCENTER": "centre is only the position of the peak pixel",
     "NOTCHECKED": "has pixels never searched for peaks",
@@ -17,6 +16,7 @@ PHOTO_FLAGS = {
     "BAD_COUNTS_ERROR": "interpolation makes the flux error too small",
     "INTERP_CENTER": "a pixel near the centre is interpolated",
 }
+"""Photometric flags that mark unreliable photometry, in the paper's order, and what each means."""
 
 _HEADER = """\
 -- SDSS galaxies with spectroscopic redshifts: the sample of Almosallam, Jarvis & Roberts (2016), appendix D.

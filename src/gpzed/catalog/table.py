@@ -13,8 +13,8 @@ from gpzed._types import AnyArray, BoolArray, FloatArray
 from gpzed.catalog._names import missing_column_message
 from gpzed.errors import CatalogError
 
-#: Kinds of NumPy dtype a column may have: boolean, integers, floats, text, time stamps.
 SUPPORTED_KINDS = "biufUM"
+"""Kinds of NumPy dtype a column may have: boolean, integers, floats, text, time stamps."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +196,11 @@ class Catalog:
     def names(self) -> tuple[str, ...]:
         """Column names, in order."""
         return tuple(self._columns)
+
+    @property
+    def masks(self) -> Mapping[str, BoolArray]:
+        """Mask by column name; columns without missing values are absent."""
+        return MappingProxyType(self._masks)
 
     @property
     def units(self) -> Mapping[str, str]:

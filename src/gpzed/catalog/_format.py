@@ -1,25 +1,26 @@
-"""What the format backends share: the reader's interface, column choice, error wording, metadata as JSON."""
+"""What every file format shares: the interface of readers and writers, errors about bad files, metadata as JSON."""
 
 from __future__ import annotations
 
 import importlib
 import json
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from gpzed._types import AnyArray
+from gpzed._types import AnyArray, BoolArray
 from gpzed.catalog._names import missing_column_message
-from gpzed.catalog.table import Catalog
+from gpzed.catalog.table import Catalog, Provenance
 from gpzed.errors import CatalogError, DataWarning, GPzError, MissingDependencyError
 
-#: Key under which the whole metadata dictionary is stored as JSON in files that gpzed writes.
 METADATA_KEY = "gpzed_metadata"
+"""Key of the whole metadata, as JSON, in the files that gpzed writes."""
 
 
 @dataclass(frozen=True)
@@ -54,19 +55,62 @@ class CatalogInfo:
     unsupported: dict[str, str] = field(default_factory=dict)
 
 
-class Reader(Protocol):
-    """A file opened by one of the backends."""
+class Reader(ABC):
+    """A file of one format: what it holds, and its rows in chunks.
 
-    @property
-    def info(self) -> CatalogInfo:
-        """Columns, number of rows and metadata."""
+    The constructor reads the head of the file and sets `info`; a subclass then gives its rows in pieces of any size.
+    """
+
+    title: ClassVar[str]
+    """Name of the format in messages; in lower case, its name in `gpzed.catalog.FORMATS`."""
+    info: CatalogInfo
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @abstractmethod
+    def rows(self, names: tuple[str, ...], chunk_rows: int, start_row: int) -> Iterator[Catalog]:
+        """Yield the rows from `start_row` on, best `chunk_rows` at a time; one empty table if the file has none."""
 
     def chunks(self, names: tuple[str, ...], chunk_rows: int, start_row: int) -> Iterator[Catalog]:
-        """Yield tables of `chunk_rows` rows (the last one shorter) from row `start_row` on."""
+        """Yield tables of exactly `chunk_rows` rows (the last one shorter) from row `start_row` on."""
+        pending: list[Catalog] = []
+        with reading(self.path, self.title):
+            for piece in self.rows(names, chunk_rows, start_row):
+                pending.append(piece)
+                while sum(map(len, pending)) >= chunk_rows:
+                    table = Catalog.concatenate(pending)
+                    pending = [table.slice(chunk_rows)] if len(table) > chunk_rows else []
+                    yield table.slice(0, chunk_rows) if pending else table
+            if pending and (len(pending[0]) or self.info.n_rows == 0):
+                yield Catalog.concatenate(pending)
+
+    def _info(self, dtypes: dict[str, str], n_rows: int, **more: dict[str, Any]) -> CatalogInfo:
+        units, metadata = more.get("units", {}), more.get("metadata", {})
+        return CatalogInfo(
+            str(self.path),
+            self.title.lower(),
+            tuple(dtypes),
+            dtypes,
+            units,
+            n_rows,
+            metadata,
+            more.get("unsupported", {}),
+        )
+
+    def _table(self, columns: dict[str, AnyArray], masks: Mapping[str, BoolArray | None], row: int) -> Catalog:
+        """Return a piece of the file that starts at `row`."""
+        return Catalog(
+            columns,
+            masks={name: mask for name, mask in masks.items() if mask is not None},
+            units={name: unit for name, unit in self.info.units.items() if name in columns},
+            metadata=self.info.metadata,
+            provenance=Provenance(str(self.path), self.title.lower(), row),
+        )
 
 
-class Sink(Protocol):
-    """A file being written by one of the backends, under its temporary name."""
+class Writer(Protocol):
+    """A file of one format being written, under its temporary name; made from the first chunk."""
 
     def write(self, chunk: Catalog) -> None:
         """Append rows; the columns are those of the first chunk."""
@@ -94,17 +138,14 @@ def reading(path: Path, format_name: str, what: str = "") -> Iterator[None]:
     """Turn whatever a library raises over a bad file into one CatalogError."""
     try:
         yield
-    except GPzError:
-        raise
-    except MemoryError:
+    except (GPzError, MemoryError):
         raise
     except PermissionError as error:
         raise CatalogError(f"'{path}' cannot be read: {error.strerror}; check the file's permissions") from error
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise CatalogError(
-            f"'{path}'{what} cannot be read as {format_name}: {reason}; the file may be truncated, "
-            "damaged or of "
+            f"'{path}'{what} cannot be read as {format_name}: {reason}; the file may be truncated, damaged or of "
             "another format: fetch it again, or name the format with `format=`"
         ) from error
 
@@ -119,6 +160,8 @@ def choose_columns(info: CatalogInfo, columns: Sequence[str] | None) -> tuple[st
                 DataWarning,
                 stacklevel=3,
             )
+        if not info.names:
+            raise CatalogError(f"'{info.path}' has no column that can be read; give a table of numbers")
         return info.names
     if not columns:
         raise CatalogError(f"'{info.path}': `columns` is empty; name at least one column, or None for all")
@@ -177,6 +220,12 @@ def portable(values: AnyArray) -> AnyArray:
     if values.dtype.kind == "M":
         return np.datetime_as_string(values)
     return values.astype(np.float32) if values.dtype == np.float16 else values
+
+
+def is_gzipped(path: Path) -> bool:
+    """Return whether the file starts like a gzip file, whatever its name."""
+    with path.open("rb") as stream:
+        return stream.read(2) == b"\x1f\x8b"
 
 
 def spans(n_rows: int, chunk_rows: int, start_row: int) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,67 @@
+"""Columns between Arrow and NumPy: nulls become masks, told from NaN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpzed._types import AnyArray, BoolArray
+from gpzed.catalog._format import dtype_name
+
+
+def dtype_of(pa: Any, kind: Any) -> str | None:
+    """Return the name of the NumPy dtype an Arrow type becomes, None if it cannot be a column."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return dtype_of(pa, kind.value_type)
+    if types.is_fixed_size_list(kind):
+        inner = dtype_of(pa, kind.value_type)
+        return None if inner == "str" else inner
+    if types.is_string(kind) or types.is_large_string(kind):
+        return "str"
+    if types.is_decimal(kind) or types.is_null(kind):
+        return "float64"
+    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
+        return dtype_name(np.dtype(kind.to_pandas_dtype()))
+    if types.is_timestamp(kind):
+        return f"datetime64[{kind.unit}]"
+    return "datetime64[D]" if types.is_date32(kind) else None
+
+
+def to_numpy(pa: Any, column: Any) -> tuple[AnyArray, BoolArray | None]:
+    """Return values and mask of an Arrow array; nulls of floats hold NaN, of other kinds zero or nothing."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return to_numpy(pa, column.cast(kind.value_type))
+    if pa.types.is_decimal(kind) or pa.types.is_null(kind):
+        return to_numpy(pa, column.cast(pa.float64()))
+    if pa.types.is_fixed_size_list(kind):
+        return _lists_to_numpy(pa, column)
+    mask = np.asarray(column.is_null()) if column.null_count else None
+    if mask is not None and not pa.types.is_temporal(kind):
+        text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        floats = pa.types.is_floating(kind)
+        fill = "" if text else kind.to_pandas_dtype()(np.nan if floats else 0)
+        column = column.fill_null(pa.scalar(fill, type=kind))
+    values = column.to_numpy(zero_copy_only=False)
+    return values.astype(np.str_) if values.dtype.kind == "O" else values, mask
+
+
+def _lists_to_numpy(pa: Any, column: Any) -> tuple[AnyArray, BoolArray | None]:
+    size = column.type.list_size
+    if column.null_count:
+        # a null list holds no values: spell them out so that flattening keeps the rows aligned
+        rows = [[None] * size if row is None else row for row in column.to_pylist()]
+        column = pa.array(rows, type=column.type)
+    values, mask = to_numpy(pa, column.flatten())
+    shape = len(column), size
+    return values.reshape(shape), None if mask is None else mask.reshape(shape)
+
+
+def to_arrow(pa: Any, values: AnyArray, mask: BoolArray | None, kind: Any = None) -> Any:
+    """Return an Arrow array: of lists for a column with several values per row."""
+    if values.ndim == 2:
+        flat = to_arrow(pa, values.ravel(), None if mask is None else mask.ravel(), kind.value_type)
+        return pa.FixedSizeListArray.from_arrays(flat, type=kind)
+    return pa.array(values, mask=mask, type=kind, from_pandas=False)
