@@ -16,12 +16,13 @@ from gpzed.engine.threads import Scratch, Team, ThreadEngine, block_rows, by_kin
 from gpzed.gp.evidence import evaluate, fit_posterior, make_state
 from gpzed.gp.parameters import Layout
 from gpzed.gp.predictive import predict, slices, variance_forms
+from gpzed.gp.whitening import Whitening
 from gpzed.incomplete.blur import Forms, Spread
 from gpzed.incomplete.density import Density
-from gpzed.incomplete.kinds import InputModel, KindTable, keys_of
 from gpzed.incomplete.noisy import NoisyRows
+from gpzed.incomplete.parts import PatternTable
+from gpzed.incomplete.patterns import InputModel, patterns_of
 from gpzed.incomplete.refresh import refresh
-from gpzed.model.whitening import Whitening
 
 HEADS = 5
 
@@ -56,12 +57,10 @@ def main() -> None:
     for index, pattern in enumerate(sorted(patterns)):
         gaps[index :: options.patterns, list(pattern)] = np.nan
     inputs = InputModel(Density(np.ones(1), np.zeros((1, options.d)), covariance[None]), None)
-    table = KindTable(inputs, Whitening(np.zeros(options.d), np.eye(options.d)), keys_of(gaps, None, None)[0])
-    expanded = table.expand(gaps)
+    table = PatternTable(inputs, Whitening(np.zeros(options.d), np.eye(options.d)), patterns_of(gaps)[0])
+    parts = table.parts(gaps)
     complete = ThreadEngine(X, y, width=layout.n_weights, n_threads=options.threads)
-    gappy = ThreadEngine(
-        expanded.X, y[expanded.row], None, expanded.kind, width=layout.n_weights, n_threads=options.threads
-    )
+    gappy = ThreadEngine(parts.X, y[parts.row], None, parts.kind, width=layout.n_weights, n_threads=options.threads)
     started = time.perf_counter()
     refresh([gappy], parameters, layout, False, table.kinds)
     refreshed = time.perf_counter() - started
@@ -80,11 +79,9 @@ def main() -> None:
     state = make_state(parameters, layout, kinds=table.kinds)
     team = Team(options.threads)
     started = time.perf_counter()
-    predict(expanded.X, state, posterior, team, expanded.kind, spreads)
+    predict(parts.X, state, posterior, team, parts.kind, spreads)
     first = time.perf_counter() - started
-    seconds, busy = best(
-        lambda: predict(expanded.X, state, posterior, team, expanded.kind, spreads), min(options.repeat, 3)
-    )
+    seconds, busy = best(lambda: predict(parts.X, state, posterior, team, parts.kind, spreads), min(options.repeat, 3))
     emit(
         {"benchmark": "predict with gaps", **size, "pairs": len(forms.pairs[0]), "rows_per_second": options.n / seconds}
         | {"first_pass_rows_per_second": options.n / first, "rows_per_core_second": options.n / busy, **environment()}
@@ -93,14 +90,14 @@ def main() -> None:
     W = rng.standard_normal((HEADS, layout.n_weights)) * np.abs(posterior.w_mean)
     matrices = np.concatenate([W[:, :, None] * W[:, None, :], np.repeat(forms.matrices[1:], HEADS, axis=0)])
     heads = Forms(forms.P, forms.Lambda, matrices)
-    groups = by_kind(expanded.kind, block_rows(layout.n_weights))
+    groups = by_kind(parts.kind, block_rows(layout.n_weights))
 
     def spread_all() -> tuple[float, float, float]:
         spreads = [Spread(heads, kind) for kind in table.kinds]
 
         def spread(rows) -> None:
-            Xt = np.ascontiguousarray(expanded.X[rows].T)
-            spreads[expanded.kind[rows[0]] - 1](Xt, Scratch(team.buffers()))
+            Xt = np.ascontiguousarray(parts.X[rows].T)
+            spreads[parts.kind[rows[0]] - 1](Xt, Scratch(team.buffers()))
 
         started = time.perf_counter()
         team.map(spread, groups)

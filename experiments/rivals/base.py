@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gpzed._types import FloatArray
-from gpzed.model.whitening import Moments, Whitening, WhiteningMethod, fit_whitening
+from gpzed.gp.whitening import Moments, Whitening, WhiteningMethod, fit_whitening
 from gpzed.prediction import Prediction
 
 MAX_SAMPLE_ROWS = 10_000

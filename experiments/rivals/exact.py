@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from experiments.rivals.base import START_NOISE, GaussianProcess, LengthScale, Scaling, draw
 from gpzed._types import FloatArray
 from gpzed.errors import ConvergenceWarning, DataWarning
-from gpzed.model.whitening import WhiteningMethod
+from gpzed.gp.whitening import WhiteningMethod
 
 PREDICT_ROWS = 2_000
 """Rows predicted at once, so that memory grows with the training set alone."""

@@ -28,7 +28,7 @@ from gpzed.engine.lbfgs import Budget, OptimizeReport, Progress, minimize
 from gpzed.engine.threads import Engine, Team, ThreadEngine
 from gpzed.gp.initialize import MAX_ROWS, InitMethod
 from gpzed.gp.posterior import Posterior
-from gpzed.model.whitening import WhiteningMethod
+from gpzed.gp.whitening import WhiteningMethod
 
 MIN_VALIDATION = 10
 """Fewer rows than this cannot choose an iterate: the marginal likelihood alone decides."""

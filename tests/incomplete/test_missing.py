@@ -11,12 +11,6 @@ from scipy import stats
 from gpzed import Run, load_model
 from gpzed.engine.threads import Team
 from gpzed.errors import DataWarning
-from gpzed.incomplete import kinds
-from gpzed.incomplete.density import Density, Group, GroupMoments, Stack, condition, fit_gaussian, log_density
-from gpzed.incomplete.kinds import RawRows, keys_of
-from gpzed.incomplete.noise_classes import fit_noise_classes
-from gpzed.incomplete.noisy_rows import condition_rows, merge
-from gpzed.model.data import ArrayData, fit_standardisation
 from helpers import one_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
@@ -48,58 +42,6 @@ def gappy():
     X, y = sky(1500)
     X = with_gaps(X)
     return quick().fit(X, y), X, y
-
-
-# ------------------------------------------------------------------------------------- density of the inputs
-
-
-def test_the_density_of_rows_with_gaps_and_errors_is_that_of_the_true_inputs():
-    rng = np.random.default_rng(0)
-    n = 40_000
-    truth = rng.standard_normal((n, 3)) @ MIX.T + [1.0, 2.0, 3.0]
-    noise = np.array([0.3, 0.0, 0.5]) ** 2
-    groups = []
-    for index, pattern in enumerate(([1, 1, 1], [1, 0, 1], [0, 1, 1], [1, 1, 0])):
-        seen = np.array(pattern, bool)
-        rows = (truth[index::4] + np.sqrt(noise) * rng.standard_normal((n // 4, 3)))[:, seen]
-        centred = rows - rows.mean(axis=0)
-        groups.append(GroupMoments(seen, noise, float(len(rows)), rows.mean(axis=0), centred.T @ centred))
-    density = fit_gaussian(groups, 3)
-    np.testing.assert_allclose(density.mean, [1.0, 2.0, 3.0], atol=0.04)
-    np.testing.assert_allclose(density.covariance, MIX @ MIX.T, atol=0.06)
-
-
-def test_conditioning_is_bayes_rule():
-    mean, C = np.array([1.0, -1.0, 0.5]), MIX @ MIX.T
-    seen, noise = np.array([True, False, True]), np.array([0.2, 9.9, 0.0])
-    given = condition(mean, C, seen, noise)
-    x = np.array([[0.3, 1.7]])
-    S = C[np.ix_([0, 2], [0, 2])] + np.diag([0.2, 0.0])
-    expected = mean + C[:, [0, 2]] @ np.linalg.solve(S, x[0] - mean[[0, 2]])
-    np.testing.assert_allclose(given.expect(x)[0], expected, rtol=1e-6)
-    np.testing.assert_allclose(given.Psi, C - C[:, [0, 2]] @ np.linalg.solve(S, C[[0, 2]]), atol=1e-8)
-    assert given.expect(x)[0, 2] == 1.7
-    assert not given.Psi[2].any()
-    np.testing.assert_allclose(
-        log_density(x, mean, C, seen, noise)[0], stats.multivariate_normal(mean[[0, 2]], S).logpdf(x[0]), rtol=1e-6
-    )
-
-
-def test_steps_for_groups_at_once_are_those_for_each():
-    rng = np.random.default_rng(0)
-    density = Density(np.array([0.3, 0.7]), rng.standard_normal((2, 3)), np.stack([2.0 * np.eye(3), MIX @ MIX.T]))
-    patterns, noise = ([1, 1, 1], [1, 0, 1], [0, 0, 1]), np.array([0.1, 0.0, 0.3])
-    groups = [
-        Group(np.array(seen, bool), noise, rng.standard_normal((20, sum(seen))), np.ones(20)) for seen in patterns
-    ]
-    stack = Stack(groups)
-    for g, (mean, covariance) in enumerate(zip(density.means, density.covariances, strict=True)):
-        log, centred, Psi = stack.condition(mean, covariance)
-        for index, (group, rows) in enumerate(zip(groups, stack.slices, strict=True)):
-            given = density.conditional(g, group.seen, group.noise)
-            np.testing.assert_allclose(centred[rows], given.expect(group.rows) - mean, atol=1e-7)
-            np.testing.assert_allclose(Psi[index], given.Psi, atol=1e-7)
-            np.testing.assert_allclose(log[rows], log_density(group.rows, mean, covariance, group.seen, noise))
 
 
 def test_a_mixture_is_chosen_where_the_inputs_ask_for_one():
@@ -185,9 +127,8 @@ def test_a_pattern_that_training_never_saw_is_the_expectation_over_what_is_missi
     row = np.array([[0.5, np.nan, -0.3]])
     p = model.predict_distribution(row)
     density = model.members_[0].standardisation.inputs.density
-    given = density.conditional(0, ~np.isnan(row[0]), np.zeros(3))
-    rng = np.random.default_rng(0)
-    draws = given.expect(row[:, [0, 2]]) + rng.multivariate_normal(np.zeros(3), given.Psi, 40_000)
+    given = density.condition(row)
+    draws = np.random.default_rng(0).multivariate_normal(given.means[0, 0], given.covariances[0, 0], 40_000)
     sampled = model.predict_distribution(draws)
     assert p.mean[0] == pytest.approx(sampled.mean.mean(), abs=0.01)
     assert p.input_variance[0] == pytest.approx(sampled.mean.var(), rel=0.05)
@@ -245,55 +186,6 @@ def test_noise_in_training_is_not_counted_twice():
     assert ((y_test - p.mean) / p.std).std() == pytest.approx(1.0, abs=0.06)
 
 
-def test_patterns_of_few_rows_train_by_one_gaussian():
-    rng = np.random.default_rng(3)
-    X = np.where(rng.random((1200, 1)) < 0.5, [[-3.0, 2.0]], [[3.0, 2.0]]) + 0.5 * rng.standard_normal((1200, 2))
-    X[:300, 0], X[300:330, 1] = np.nan, np.nan
-    data = ArrayData(RawRows(X, X[:, 1], np.ones(1200)), None)
-    table = fit_standardisation(data, "pca", 2).table
-    common, rare = (bytes([0, 1]), 0), (bytes([1, 0]), 0)
-    assert [key for key, _ in table.kind_keys].count(common) == 3
-    assert [key for key, _ in table.kind_keys].count(rare) == 1
-    kind = table.expand(X).kind
-    assert set(kind[np.isin(table.expand(X).row, np.arange(300, 330))]) == {1 + table.kind_keys.index((rare, 2))}
-
-
-def test_rows_with_errors_are_conditioned_as_kinds_of_rows_are():
-    rng = np.random.default_rng(4)
-    roots = rng.standard_normal((2, 3, 3))
-    density = Density(np.array([0.3, 0.7]), rng.standard_normal((2, 3)), roots @ np.swapaxes(roots, 1, 2))
-    X, std = rng.standard_normal((4, 3)), np.exp(rng.standard_normal((4, 3)))
-    X[1, 2], X[2, :2], X[3] = np.nan, np.nan, np.nan
-    share, mean, Psi = condition_rows(X, std, density)
-    for i, row in enumerate(X):
-        seen = ~np.isnan(row)
-        np.testing.assert_allclose(
-            share[i], density.responsibilities(row[None, seen], seen, std[i] ** 2)[0][0], rtol=1e-6
-        )
-        for c in range(2):
-            given = density.conditional(c, seen, std[i] ** 2)
-            np.testing.assert_allclose(mean[i, c], given.expect(row[None, seen])[0], rtol=1e-6)
-            np.testing.assert_allclose(Psi[i, c], given.Psi, rtol=1e-6, atol=1e-7)
-
-
-def test_components_that_are_put_together_keep_mean_and_covariance():
-    rng = np.random.default_rng(5)
-    share, mean = rng.dirichlet(np.ones(6), 4), rng.standard_normal((4, 6, 3))
-    roots = rng.standard_normal((4, 6, 3, 3))
-    Psi = roots @ np.swapaxes(roots, 2, 3)
-
-    def moments(share, mean, Psi):
-        centre = np.einsum("ng,nga->na", share, mean)
-        off = mean - centre[:, None]
-        return centre, np.einsum("ng,ngab->nab", share, Psi + off[:, :, :, None] * off[:, :, None, :])
-
-    merged = merge(share, mean, Psi, 3)
-    assert merged[0].shape == (4, 3)
-    np.testing.assert_allclose(merged[0][:, :2], -np.sort(-share, axis=1)[:, :2])
-    for one, other in zip(moments(*merged), moments(share, mean, Psi), strict=True):
-        np.testing.assert_allclose(one, other)
-
-
 def test_any_errors_give_what_draws_of_the_true_inputs_give():
     rng = np.random.default_rng(4)
     X, y = sky(500)
@@ -302,23 +194,13 @@ def test_any_errors_give_what_draws_of_the_true_inputs_give():
     row, error = np.array([[0.5, -0.2, np.nan]]), np.array([[0.7, 0.02, 0.3]])
     member = model.members_[0]
     p = member.distribution(row, Team(1), error)
-    share, mean, Psi = condition_rows(row, error, member.standardisation.inputs.density)
+    share, mean, Psi = member.standardisation.inputs.density.condition(row, error)
     g = rng.choice(4, 40_000, p=share[0])
     drawn = mean[0, g] + np.einsum("nab,nb->na", np.linalg.cholesky(Psi[0])[g], rng.standard_normal((40_000, 3)))
     clear = member.distribution(drawn, Team(1))
     assert p.mean[0] == pytest.approx(clear.mean.mean(), abs=0.02 * p.std[0])
     assert p.input_variance[0] == pytest.approx(clear.mean.var(), rel=0.05)
     assert p.model_variance[0] == pytest.approx(clear.model_variance.mean(), rel=0.05)
-
-
-def test_classes_of_errors_are_the_nearest_ones():
-    rng = np.random.default_rng(0)
-    std = np.array([[0.1, 0.2], [1.0, 0.5]])[rng.integers(2, size=50)] * np.exp(0.01 * rng.standard_normal((50, 2)))
-    X = rng.standard_normal((50, 2))
-    X[3, 1] = np.nan
-    classes = fit_noise_classes(X, std, 2)
-    label = classes.assign(std, ~np.isnan(X))
-    np.testing.assert_allclose(np.sqrt(classes.variances[label]), std, rtol=0.1)
 
 
 def test_errors_that_the_scatter_of_the_inputs_has_no_room_for_are_told_of():
@@ -406,14 +288,6 @@ def test_duplicates_with_gaps_are_merged():
     np.testing.assert_array_equal(once.weights_, twice.weights_)
 
 
-def test_keys_tell_patterns_and_classes_apart():
-    X = np.array([[1.0, 2.0], [np.nan, 2.0], [1.0, 3.0], [np.nan, np.nan]])
-    keys, which = keys_of(X, None, None)
-    assert set(keys) == {(b"\x01\x01", 0), (b"\x00\x01", 0), (b"\x00\x00", 0)}
-    assert which[0] == which[2]
-    assert len({which[0], which[1], which[3]}) == 3
-
-
 # ---------------------------------------------------------------------------------------------- bad input
 
 
@@ -443,25 +317,3 @@ def test_what_users_may_get_wrong():
         quick().fit(X, y, X_std=np.ones(X.shape), validation_data=(X, y))
     with pytest.raises(ValueError, match="chunk 1 of `source` differs from the first in having `X_std`"):
         quick().fit_stream([(X, y, None, np.ones(X.shape)), (X, y)])
-
-
-def test_density_of_one_complete_group_is_its_moments():
-    X, _ = sky(100)
-    centred = X - X.mean(axis=0)
-    density = fit_gaussian([GroupMoments(np.ones(3, bool), np.zeros(3), 100.0, X.mean(axis=0), centred.T @ centred)], 3)
-    assert isinstance(density, Density)
-    np.testing.assert_array_equal(density.covariances[0], centred.T @ centred / 100.0)
-
-
-@pytest.mark.parametrize(("columns", "high"), [(3, 2), (12, 17), (40, 90)])
-def test_words_of_codes_keep_their_order(columns, high):
-    codes = np.random.default_rng(columns).integers(-2, high, (500, columns)).astype(np.int16)
-    codes[::3] = codes[0]
-    tuples = np.array([tuple(row) for row in codes.tolist()], dtype=[("", np.int16)] * columns)
-    for wanted, got in zip(
-        np.unique(tuples, return_index=True, return_inverse=True)[1:],
-        np.unique(kinds._words(codes), return_index=True, return_inverse=True)[1:],
-        strict=True,
-    ):
-        np.testing.assert_array_equal(got.ravel(), wanted.ravel())
-    assert kinds._words(codes[:0]).shape == (0,)

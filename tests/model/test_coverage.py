@@ -7,7 +7,7 @@ import pytest
 
 from gpzed import load_model
 from gpzed.engine.threads import Team
-from gpzed.model.coverage import HALF_WAY, THRESHOLD, fit_coverage, fit_mixture, return_to_prior
+from gpzed.model.coverage import HALF_WAY, THRESHOLD, fit_coverage, fit_density, return_to_prior
 from gpzed.model.recalibration import Recalibration
 from gpzed.prediction import Prediction
 from helpers import one_model
@@ -59,9 +59,8 @@ def test_coverage_is_the_share_of_rows_in_emptier_places():
 def test_mixture_finds_the_density():
     rng = np.random.default_rng(2)
     X = np.concatenate([rng.normal(-2, 0.5, (4000, 1)), rng.normal(1, 1.0, (4000, 1))])
-    Ct = fit_mixture(X, rng)
     x = np.linspace(-4, 4, 81)
-    density = np.exp(Ct @ np.stack([np.ones_like(x), x, x**2])).sum(axis=0)
+    density = np.exp(fit_density(X, rng).log_components(x[None])).sum(axis=0)
     normal = lambda m, s: np.exp(-0.5 * ((x - m) / s) ** 2) / s / np.sqrt(2 * np.pi)  # noqa: E731
     np.testing.assert_allclose(density, 0.5 * normal(-2, 0.5) + 0.5 * normal(1, 1.0), atol=0.03)
 
@@ -89,6 +88,15 @@ def test_a_single_gaussian_is_widened_and_stays_one():
     assert wide.n_components == 1
     np.testing.assert_allclose(wide.variance, [0.25 + 0.09, 0.04])
     np.testing.assert_array_equal(wide.noise_variance, p.noise_variance)
+
+
+def test_the_way_back_has_hardly_begun_where_objects_count_as_covered():
+    coverage = np.array([THRESHOLD, 0.5 * HALF_WAY, 0.0])
+    p = Prediction.gaussian(np.full(3, 0.5), 0.01, 0.03)
+    way = (return_to_prior(p, coverage, 0.5, 1.0, 1).variance - p.variance) / (1.0 - p.variance)
+    assert 0.0 < way[0] < 0.002
+    assert 0.9 < way[1] < 1.0
+    assert way[2] == pytest.approx(1.0)
 
 
 def test_a_variance_beyond_the_priors_stays():

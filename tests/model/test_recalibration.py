@@ -7,7 +7,7 @@ import pytest
 
 from gpzed import load_model
 from gpzed.evaluation import evaluate
-from gpzed.incomplete.kinds import RawRows
+from gpzed.incomplete.patterns import RawRows
 from gpzed.model.data import split_rows
 from gpzed.model.recalibration import MIN_ROWS, Recalibration, fit_recalibration
 from gpzed.prediction import Prediction

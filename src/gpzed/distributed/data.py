@@ -18,8 +18,8 @@ from gpzed._types import AnyArray, BoolArray, FloatArray
 from gpzed.distributed.connection import require_dask, wait_for_workers
 from gpzed.distributed.engine import DaskEngine, attempt, make_shard
 from gpzed.engine.threads import Engine, ThreadEngine
-from gpzed.incomplete.kinds import RawRows, Summary
-from gpzed.incomplete.noise_classes import NoiseClasses
+from gpzed.gp.whitening import Moments
+from gpzed.incomplete.patterns import ErrorClasses, PatternMoments, RawRows
 from gpzed.model.data import (
     MAX_STREAM_SUBSET,
     MAX_STREAM_VALIDATION,
@@ -30,7 +30,6 @@ from gpzed.model.data import (
     target_moments,
 )
 from gpzed.model.inputs import check_chunk
-from gpzed.model.whitening import Moments
 
 KEEP_BYTES = 1_500_000_000
 """Memory of a worker that kernels may keep between two passes, if its limit allows."""
@@ -157,10 +156,10 @@ def _select(held: Held, starts: Sequence[int], choice: Choice) -> RawRows:
 
 
 def _summaries(
-    held: Held, starts: Sequence[int], choice: Choice, noise: NoiseClasses | None
-) -> list[tuple[Summary, Moments]]:
+    held: Held, starts: Sequence[int], choice: Choice, noise: ErrorClasses | None
+) -> list[tuple[PatternMoments, Moments]]:
     parts = [part for part in held.select(starts, choice) if len(part.y)]
-    return [(Summary.of(part, noise), Moments.of(part.y[:, None], part.omega)) for part in parts]
+    return [(PatternMoments.of(part, noise), Moments.of(part.y[:, None], part.omega)) for part in parts]
 
 
 def _checksum(held: Held, starts: Sequence[int]) -> AnyArray:
@@ -293,13 +292,12 @@ class PartitionedData:
         self._summary, self._target = self._summarise(None)
         self.n = n - (len(self.valid.y) if self.is_split and self.valid is not None else 0)
 
-    def _summarise(self, noise: NoiseClasses | None) -> tuple[Summary, Moments]:
+    def _summarise(self, noise: ErrorClasses | None) -> tuple[PatternMoments, Moments]:
         parts = [pair for group in self.partitions.ask(_summaries, self._train, noise) for pair in group]
         total, target = parts[0]
         for summary, moments in parts[1:]:
             total, target = total + summary, target + moments
-        others = Summary({}) if self.valid is None else Summary({}, Summary.of(self.valid, noise, self.valid).others)
-        return total + others, target
+        return total.with_held_out(self.valid, noise), target
 
     def stages(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
         """See `TrainingData`."""
@@ -310,7 +308,7 @@ class PartitionedData:
         parts = [part for part in self.partitions.ask(_checksum) if part.size]
         return (np.asarray(np.sum(parts, axis=0, dtype=np.uint64)), *arrays_of(self.valid))
 
-    def summary(self, noise: NoiseClasses | None) -> tuple[Summary, float, float]:
+    def summary(self, noise: ErrorClasses | None) -> tuple[PatternMoments, float, float]:
         """See `TrainingData`."""
         summary = self._summary if noise is None else self._summarise(noise)[0]
         return summary, *target_moments(self._target)

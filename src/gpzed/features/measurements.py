@@ -18,17 +18,20 @@ import numpy as np
 
 from gpzed._types import BoolArray, FloatArray
 from gpzed.features.bands import POGSON, asinh_flux, asinh_magnitude
+from gpzed.incomplete.density import Density
 
-#: Iterations; the third already changes little.
 STEPS = 3
-#: Errors of the flux by which what is expected may differ from what was measured, so that no band is overruled.
+"""Iterations; the third already changes little."""
 MAX_DISTANCE = 2.0
-#: Magnitudes of error of a band without a measurement: none.
+"""Errors of the flux by which what is expected may differ from what was measured, so that no band is overruled."""
 NO_MEASUREMENT = 1e4
+"""Magnitudes of error of a band without a measurement: none."""
+ROWS_PER_COLUMN = 5
+"""Complete rows needed per column to trust a covariance."""
 
 
 def linearise(
-    values: FloatArray, errors: FloatArray, softening: FloatArray, mean: FloatArray, covariance: FloatArray
+    values: FloatArray, errors: FloatArray, softening: FloatArray, density: Density
 ) -> tuple[FloatArray, FloatArray]:
     """Take asinh magnitudes and their errors at the flux to be expected.
 
@@ -39,26 +42,25 @@ def linearise(
     errors : ndarray of shape (n, b)
         Their errors, taken at the measured flux.
     softening : ndarray of shape (b,)
-    mean : ndarray of shape (b,)
-    covariance : ndarray of shape (b, b)
-        Of the magnitudes of the training rows.
+    density : Density
+        One Gaussian: of the magnitudes of the training rows.
 
     Returns
     -------
     values, errors : ndarray of shape (n, b)
         NaN where there is no measurement.
     """
-    seen = np.isfinite(values)
+    seen, mean = np.isfinite(values), density.mean
     measured, error = np.where(seen, values, mean), np.where(seen, errors, NO_MEASUREMENT)
     flux = asinh_flux(measured, softening)
     sigma = error * _flux_per_magnitude(flux, softening)
     for _ in range(STEPS):
-        peak = asinh_flux(_condition(measured, error, mean, covariance)[0], softening)
+        peak = asinh_flux(density.condition(measured, error).means[:, 0], softening)
         peak = np.clip(peak, flux - MAX_DISTANCE * sigma, flux + MAX_DISTANCE * sigma)
         slope = _flux_per_magnitude(peak, softening)
         moved = asinh_magnitude(peak, softening) + (peak - flux) / slope
         measured, error = np.where(seen, moved, mean), np.where(seen, sigma / slope, NO_MEASUREMENT)
-    variance = _condition(measured, error, mean, covariance)[1]
+    variance = np.einsum("nii->ni", density.condition(measured, error).covariances[:, 0])
     skew = variance * (4.0 * peak - flux) / (2.0 * POGSON**2 * slope)
     measured = measured + np.clip(skew, -error, error)
     return np.where(seen, measured, np.nan), np.where(seen, error, np.nan)
@@ -66,16 +68,6 @@ def linearise(
 
 def _flux_per_magnitude(flux: FloatArray, softening: FloatArray) -> FloatArray:
     return np.asarray(np.hypot(flux, 2.0 * softening) / POGSON)
-
-
-def _condition(
-    values: FloatArray, errors: FloatArray, mean: FloatArray, covariance: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Give the magnitudes to be expected of measured ones, and their variances, row by row."""
-    total = covariance + errors[:, :, None] ** 2 * np.eye(len(mean))
-    gain = np.linalg.solve(total, np.broadcast_to(covariance, total.shape))  # transposed
-    expected = mean + ((values - mean)[:, None, :] @ gain)[:, 0]
-    return expected, np.maximum(np.diagonal(covariance) - np.sum(gain * covariance, axis=1), 0.0)
 
 
 def depth_of(flux_errors: FloatArray, measured: BoolArray, softening: FloatArray) -> FloatArray:
@@ -87,3 +79,25 @@ def depth_of(flux_errors: FloatArray, measured: BoolArray, softening: FloatArray
     some = measured.any(axis=1)
     depth[some] = np.nanmedian(np.where(measured, flux_errors / softening, np.nan)[some], axis=1)
     return depth
+
+
+def density_of_rows(rows: FloatArray, median: FloatArray) -> Density:
+    """Gaussian density of complete rows; with too few of them the median, and no correlations.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, k)
+        Rows, incomplete ones (NaN) among them.
+    median : ndarray of shape (k,)
+        Median of every column.
+    """
+    k = rows.shape[1]
+    complete = rows[np.isfinite(rows).all(axis=1)]
+    if len(complete) < ROWS_PER_COLUMN * k:
+        return Density.gaussian(median.copy(), np.eye(k))
+    mean = complete.mean(axis=0)
+    centred = complete - mean
+    covariance = centred.T @ centred / len(complete)
+    variance = np.diagonal(covariance)
+    ridge = 1e-9 * np.maximum(variance, 1e-6 * max(float(variance.max()), 1e-12))
+    return Density.gaussian(mean, covariance + np.diag(ridge))

@@ -25,8 +25,8 @@ from gpzed.features.bands import (
 )
 from gpzed.features.config import FeatureConfig, without_retired
 from gpzed.features.flags import Flag
-from gpzed.features.gaussian import fill_missing, fit_gaussian
-from gpzed.features.measurements import depth_of, linearise
+from gpzed.features.measurements import density_of_rows, depth_of, linearise
+from gpzed.incomplete.density import Density
 
 #: Faintest part of the measured values of a band whose median error stands in for that of a non-detection.
 FAINT_PART = 0.02
@@ -160,7 +160,7 @@ class FeatureTransformer:
             _substitute_limits(columns, bands.status, photometry.limit, self, extinction)
         errors = self._add_noise(columns, bands) if self.has_noise else None
         if self.config.missing == "fill":
-            columns = fill_missing(columns, self._mean, self._covariance)
+            columns = self._density.fill(columns)
         return _arranged(columns, self.config, self.bands), flags, errors
 
     def _add_noise(self, columns: FloatArray, bands: BandValues) -> FloatArray:
@@ -173,8 +173,8 @@ class FeatureTransformer:
             softening = np.array(self.softening)
             if unseen.any():
                 self._deepen(values, errors, measured, unseen)
-            mean, covariance = self._mean[:b], self._covariance[:b, :b]
-            values[:], errors = linearise(values, errors, softening, mean, covariance)
+            magnitudes = Density.gaussian(self._density.means[0, :b], self._density.covariances[0, :b, :b])
+            values[:], errors = linearise(values, errors, softening, magnitudes)
         return np.where(np.isfinite(errors), np.maximum(errors, self.config.min_error), 0.0)
 
     def _deepen(self, values: FloatArray, errors: FloatArray, measured: BoolArray, unseen: BoolArray) -> None:
@@ -192,7 +192,7 @@ class FeatureTransformer:
         """Return inputs with the mean, given the others, in place of those that are missing."""
         if self.config.colours:
             return np.where(np.isnan(X), self._center, X)
-        return fill_missing(X, self._mean, self._covariance)
+        return self._density.fill(X)
 
     @cached_property
     def _lower(self) -> FloatArray:
@@ -203,12 +203,8 @@ class FeatureTransformer:
         return np.array(self.upper)
 
     @cached_property
-    def _mean(self) -> FloatArray:
-        return np.array(self.mean)
-
-    @cached_property
-    def _covariance(self) -> FloatArray:
-        return np.array(self.covariance)
+    def _density(self) -> Density:
+        return Density.gaussian(np.array(self.mean), np.array(self.covariance))
 
     @cached_property
     def _center(self) -> FloatArray:
@@ -292,10 +288,10 @@ def fit_transformer(
         (), marginalised,
     )  # fmt: skip
     _substitute_limits(columns, bands.status, photometry.limit, draft, extinction)
-    mean, covariance = fit_gaussian(columns, np.nanmedian(columns, axis=0))
-    filled = fill_missing(columns, mean, covariance)
-    center = _arranged(filled, config, photometry.bands).mean(axis=0)
-    return dataclasses.replace(draft, mean=_floats(mean), covariance=_rows(covariance), center=_floats(center))
+    density = density_of_rows(columns, np.nanmedian(columns, axis=0))
+    center = _arranged(density.fill(columns), config, photometry.bands).mean(axis=0)
+    mean, covariance = _floats(density.mean), _rows(density.covariances[0])
+    return dataclasses.replace(draft, mean=mean, covariance=covariance, center=_floats(center))
 
 
 def _floats(values: FloatArray) -> Floats:
@@ -402,7 +398,7 @@ def _faint_fluxes(columns: FloatArray, status: npt.NDArray[np.int8], softening: 
     if unseen.sum(axis=0).max(initial=0) < MIN_UNSEEN:
         return values
     middle = np.nanmedian(columns[:, :b], axis=0)
-    expected = fill_missing(columns[:, :b], *fit_gaussian(columns[:, :b], middle))
+    expected = density_of_rows(columns[:, :b], middle).fill(columns[:, :b])
     for j in np.flatnonzero(unseen.sum(axis=0) >= MIN_UNSEEN):
         faintest = float(asinh_magnitude(-softening[j], softening[j]))
         values[j] = np.clip(np.median(expected[unseen[:, j], j]), min(middle[j], faintest), faintest)

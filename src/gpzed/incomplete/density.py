@@ -1,70 +1,80 @@
-"""Density of the inputs, a mixture of few Gaussians, learned from rows with missing and noisy inputs.
+"""The density of the inputs: a mixture of Gaussians, learned from rows with gaps and errors.
 
-It says what to expect of an input that was not observed, given the others, and how much of a noisy one to believe. Row
-by row, inputs are *seen* or not, and those seen may have a Gaussian error: with covariance C, and N the diagonal matrix
-of the error variances of the inputs seen,
+It says what to expect of an input that was not observed, given the others, and how much of a noisy one to believe. With
+mean mu and covariance C of a component, and N the diagonal matrix of the error variances of the inputs observed,
 
-    xhat = mu + K (x_seen - mu_seen),   K = C[:, seen] (C[seen, seen] + N)^-1,   Psi = C - K C[seen, :].
+    xhat = mu + K (x_obs - mu_obs),   K = C[:, obs] (C[obs, obs] + N)^-1,   Psi = C - K C[obs, :].
 
-A missing input is one of infinite error, an exact one of none. The density is that of the true inputs: errors are taken
-out in the fit (Bovy, Hogg & Roweis 2011).
+A missing input is one of infinite error, an exact one of none. The density is that of the true inputs: the fit takes
+errors out (Bovy, Hogg & Roweis 2011).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from scipy.cluster.vq import kmeans2
-from scipy.linalg import solve_triangular
 
-from gpzed._types import BoolArray, FloatArray
+from gpzed._types import BoolArray, FloatArray, IntArray
+from gpzed.gp.basis import coefficients, quadratic_map
+from gpzed.gp.whitening import Moments
 
 RIDGE = 1e-9
-"""Added to unit variances, so that inputs which repeat each other do no harm."""
-MAX_STEPS, TOLERANCE = 500, 1e-7
-"""Of the iterations for one Gaussian: they stop when no element of the correlation changes by more."""
-MIXTURE_STEPS, MIN_STEP = 60, 1e-4
-"""Of the iterations for a mixture: they stop when the log-likelihood per row grows by less."""
+"""Added to unit variances where inputs may be exact, so that inputs which repeat each other do no harm."""
+LOG_2PI = float(np.log(2.0 * np.pi))
 MIN_GAIN = 0.02
 """Log-likelihood per held-out row that another component must bring."""
 ROWS_PER_COMPONENT = 20
 """Rows per input that a component needs at least."""
+MIN_VARIANCE = 1e-4
+"""Part of the overall variances that every component of a mixture has at least: none may close in on a few rows."""
 
 
-class Group(NamedTuple):
-    """Rows in which the same inputs are seen, with the same error variances.
+class Steps(NamedTuple):
+    """When to stop expectation maximisation: what comes first.
 
     Attributes
     ----------
-    seen : ndarray of bool of shape (d,)
-    noise : ndarray of shape (d,)
-        Error variances; those of inputs that are not seen have no meaning.
-    rows : ndarray of shape (n, e)
-        The inputs seen.
-    weight : ndarray of shape (n,)
+    most : int
+        Steps at most.
+    min_gain : float
+        Log-likelihood per row that a step must gain.
+    min_change : float
+        What some element of the covariances must change by, in units of the standard deviations.
     """
 
-    seen: BoolArray
-    noise: FloatArray
-    rows: FloatArray
-    weight: FloatArray
+    most: int
+    min_gain: float = -np.inf
+    min_change: float = -np.inf
 
 
-class GroupMoments(NamedTuple):
-    """A group by its moments alone, which suffice for one Gaussian; `scatter` is about `mean`, of the inputs seen."""
+GAUSSIAN_STEPS = Steps(500, min_change=1e-7)
+MIXTURE_STEPS = Steps(60, min_gain=1e-4)
 
-    seen: BoolArray
-    noise: FloatArray
-    weight: float
-    mean: FloatArray
-    scatter: FloatArray
+
+class Conditional(NamedTuple):
+    """What is known of the inputs of n rows, given what was observed: a mixture of g Gaussians for each.
+
+    Attributes
+    ----------
+    probabilities : ndarray of shape (n, g)
+    means : ndarray of shape (n, g, d)
+    covariances : ndarray of shape (n, g, d, d)
+    """
+
+    probabilities: FloatArray
+    means: FloatArray
+    covariances: FloatArray
 
 
 @dataclass(frozen=True)
 class Density:
-    """A mixture of Gaussians.
+    """A mixture of g Gaussians.
 
     Attributes
     ----------
@@ -77,6 +87,47 @@ class Density:
     means: FloatArray
     covariances: FloatArray
 
+    @classmethod
+    def gaussian(cls, mean: FloatArray, covariance: FloatArray) -> Density:
+        """Make a density of one component."""
+        return cls(np.ones(1), mean[None], covariance[None])
+
+    @classmethod
+    def fit(
+        cls,
+        rows: Observations,
+        start: Density | None = None,
+        *,
+        steps: Steps = GAUSSIAN_STEPS,
+        floor: FloatArray | float = 0.0,
+        min_weight: float = 0.0,
+        ridge: float = RIDGE,
+    ) -> Density:
+        """Fit a density to rows with gaps and errors, by expectation maximisation.
+
+        Parameters
+        ----------
+        rows : Observations
+        start : Density or None
+            Where to start from, with as many components as are wanted; one Gaussian without correlations if None.
+        steps : Steps
+        floor : ndarray of shape (d,), or float
+            Added to the variances of every component in every step.
+        min_weight : float
+            Components whose rows together weigh no more than this are dropped.
+        ridge : float
+            Added to unit variances wherever the density is conditioned on rows.
+        """
+        density = rows.uncorrelated() if start is None else start
+        before = -np.inf
+        for _ in range(steps.most):
+            updated, score = density._step(rows, floor, min_weight, ridge)
+            has_settled = score - before < steps.min_gain or density._change(updated) < steps.min_change
+            density, before = updated, score
+            if has_settled:
+                break
+        return density
+
     @property
     def mean(self) -> FloatArray:
         """Mean of the mixture, (d,)."""
@@ -88,216 +139,304 @@ class Density:
         centred = self.means - self.mean
         return np.asarray(np.einsum("g,gab->ab", self.weights, self.covariances) + (centred.T * self.weights) @ centred)
 
-    def conditional(self, component: int, seen: BoolArray, noise: FloatArray) -> Conditional:
-        """Condition one component on the inputs seen."""
-        return condition(self.means[component], self.covariances[component], seen, noise)
+    @property
+    def scale(self) -> FloatArray:
+        """Standard deviations of the mixture, 1 for constants, (d,)."""
+        variance = np.diagonal(self.covariance)
+        return np.sqrt(np.where(variance > 0.0, variance, 1.0))
 
-    def responsibilities(self, rows: FloatArray, seen: BoolArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Probability of each component given the inputs seen, (n, g), and the log density of these, (n,)."""
-        parts = [
-            np.log(weight) + log_density(rows, mean, covariance, seen, noise)
-            for weight, mean, covariance in zip(self.weights, self.means, self.covariances, strict=True)
-        ]
-        logs = np.stack(parts, axis=1)
-        top = logs.max(axis=1, keepdims=True)
-        total = top[:, 0] + np.log(np.exp(logs - top).sum(axis=1))
-        return np.exp(logs - total[:, None]), total
+    def condition(self, X: FloatArray, std: FloatArray | None = None) -> Conditional:
+        """Condition on rows with errors `std` (n, d) of their own; NaN in X is an input that was not observed.
+
+        A row does not depend on the rows that come with it, not by a bit.
+        """
+        seen = ~np.isnan(X).T[:, None]  # (d, 1, n)
+        values = np.where(seen, X.T[:, None] - self.means.T[:, :, None], 0.0)  # (d, g, n)
+        covariances = self.covariances.T[..., None]
+        noise = np.zeros(seen.shape) if std is None else np.where(seen, std.T[:, None] ** 2, 0.0)
+        offsets, Psi, residuals, log_det = _condition(covariances, seen, noise, values[:, None])
+        logs = np.log(self.weights)[:, None] - 0.5 * (np.sum(residuals[:, 0] ** 2, axis=0) + log_det)
+        return Conditional(normalise(logs)[0].T, self.means + offsets[:, 0].T, Psi.T)
+
+    def regress(self, seen: BoolArray, noise: FloatArray | float = 0.0, ridge: float = RIDGE) -> Regressions:
+        """Condition on the inputs observed in each of p patterns, whatever their values.
+
+        Parameters
+        ----------
+        seen : ndarray of bool of shape (p, d)
+            Inputs that were observed.
+        noise : ndarray of shape (p, d), or float
+            Variances of their errors.
+        ridge : float
+            Added to unit variances.
+        """
+        variance = np.diagonal(self.covariances, axis1=1, axis2=2)
+        ridged = self.covariances + ridge * np.where(variance > 0.0, variance, 1.0)[:, :, None] * np.eye(seen.shape[1])
+        noise = np.broadcast_to(noise, seen.shape).T[:, None]
+        values = np.eye(seen.shape[1])[:, :, None, None]
+        slopes, Psi, residuals, log_det = _condition(ridged.T[..., None], seen.T[:, None], noise, values)
+        maps = np.concatenate([slopes.T, residuals.T], axis=-1)
+        constants = np.log(self.weights) - 0.5 * (log_det.T + LOG_2PI * seen.sum(axis=1)[:, None])
+        return Regressions(self.means, seen, maps, np.ascontiguousarray(Psi.T), constants)
+
+    def fill(self, X: FloatArray) -> FloatArray:
+        """Replace NaN by what one Gaussian expects there, given the other inputs of the row.
+
+        Returns the same array where nothing is missing, else a copy. Sums run over inputs in a fixed order: a row does
+        not depend on the rows that come with it, not by a bit.
+        """
+        missing = np.isnan(X)
+        touched = np.flatnonzero(missing.any(axis=1))
+        if not len(touched):
+            return X
+        filled, mean = X.copy(), self.mean
+        patterns, which = np.unique(missing[touched], axis=0, return_inverse=True)
+        slopes = self.regress(~patterns, ridge=0.0).slopes[:, 0]
+        for index, lost in enumerate(patterns):
+            rows = touched[which.ravel() == index]
+            expected = np.tile(mean[lost], (len(rows), 1))
+            for j in np.flatnonzero(~lost):
+                expected += (X[rows, j] - mean[j])[:, None] * slopes[index, j, lost]
+            filled[np.ix_(rows, lost)] = expected
+        return filled
+
+    def log_components(self, Xt: FloatArray, work: FloatArray | None = None) -> FloatArray:
+        """Log density (g, n) of complete, exact rows, (d, n), under each component, weights included.
+
+        The fast way, one product with the quadratic map, for which there may be `work` (q, n).
+        """
+        q = self._coefficients.shape[1]
+        return self._coefficients @ quadratic_map(Xt, True, np.empty((q, Xt.shape[1])) if work is None else work)
+
+    @cached_property
+    def _coefficients(self) -> FloatArray:
+        """Of the log density of each component on the quadratic map, (g, q)."""
+        Ct = coefficients(self.means, np.asarray(np.linalg.inv(self.covariances), dtype=np.float64)).T.copy()
+        Ct[:, 0] += np.log(self.weights) - 0.5 * np.linalg.slogdet(2.0 * np.pi * self.covariances)[1]
+        return Ct
+
+    def _step(
+        self, rows: Observations, floor: FloatArray | float, min_weight: float, ridge: float
+    ) -> tuple[Density, float]:
+        """One step of expectation maximisation; log-likelihood per row before it."""
+        given = self.regress(rows.seen, rows.noise, ridge)
+        logs, offsets = given.expect(rows.X, enumerate(rows.slices))
+        share, total = normalise(logs)
+        share *= rows.weight
+        score = float(rows.weight @ total / rows.weight.sum())
+        kept = share.sum(axis=1) > min_weight
+        share, offsets = share[kept], offsets[kept]
+        weights = share.sum(axis=1)
+        by_pattern = np.array([share[:, part].sum(axis=1) for part in rows.slices])
+        shift = (share[:, None] @ offsets)[:, 0] / weights[:, None]
+        second = np.swapaxes(offsets * share[:, :, None], 1, 2) @ offsets
+        second += np.einsum("pg,pgab->gab", by_pattern, given.Psi[:, kept])
+        covariances = second / weights[:, None, None] - shift[:, :, None] * shift[:, None, :]
+        covariances += floor * np.eye(rows.X.shape[1])
+        return Density(weights / weights.sum(), self.means[kept] + shift, covariances), score
+
+    def _change(self, updated: Density) -> float:
+        """Largest change of an element of the covariances, in units of the standard deviations."""
+        if len(self.weights) != len(updated.weights):
+            return np.inf
+        scale = np.sqrt(np.maximum(np.diagonal(updated.covariances, axis1=1, axis2=2), 1e-300))
+        change = (updated.covariances - self.covariances) / (scale[:, :, None] * scale[:, None, :])
+        return float(np.abs(change).max())
 
 
-class Conditional(NamedTuple):
-    """``xhat = mean + gain (x_seen - mean_seen)`` with covariance `Psi`."""
+def _condition(
+    covariance: FloatArray, seen: BoolArray, noise: FloatArray, values: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Condition Gaussians of zero mean on inputs observed with errors: one input after the other.
 
-    mean: FloatArray
-    gain: FloatArray  # (d, e)
-    Psi: FloatArray  # (d, d)
-    seen: BoolArray
+    Parameters
+    ----------
+    covariance : ndarray of shape (d, d, ...)
+        Gaussians, and cases that differ in what was observed, come last, such that NumPy runs along them.
+    seen, noise : ndarray of shape (d, ...)
+        Which inputs were observed, and the variances of their errors.
+    values : ndarray of shape (d, k, ...)
+        The inputs observed, finite everywhere: numbers, or linear functions of k others.
 
-    def expect(self, rows: FloatArray) -> FloatArray:
-        """Give the expected inputs (n, d) of rows (n, e) of inputs seen."""
-        return self.mean + (rows - self.mean[self.seen]) @ self.gain.T
-
-
-def condition(mean: FloatArray, covariance: FloatArray, seen: BoolArray, noise: FloatArray) -> Conditional:
-    """Condition a Gaussian on some inputs, seen with errors of variance `noise`."""
-    index = np.flatnonzero(seen)
-    d = len(mean)
-    if not len(index):
-        return Conditional(mean, np.zeros((d, 0)), covariance, seen)
-    scale, C = _scaled(covariance)
-    S = C[np.ix_(index, index)] + np.diag(noise[index] / scale[index] ** 2)
-    gain = np.linalg.solve(S, C[index]).T
-    Psi = C - gain @ C[index]
-    exact = index[noise[index] == 0.0]
-    gain[exact] = np.eye(d)[exact][:, index]  # what was seen without error stays as it was
-    Psi[exact], Psi[:, exact] = 0.0, 0.0
-    Psi = 0.5 * (Psi + Psi.T)
-    return Conditional(mean, gain * scale[:, None] / scale[index], Psi * np.outer(scale, scale), seen)
-
-
-def log_density(
-    rows: FloatArray, mean: FloatArray, covariance: FloatArray, seen: BoolArray, noise: FloatArray
-) -> FloatArray:
-    """Log density of the inputs seen under a Gaussian, errors included, (n,)."""
-    index = np.flatnonzero(seen)
-    if not len(index):
-        return np.zeros(len(rows))
-    scale, C = _scaled(covariance)
-    L = np.linalg.cholesky(C[np.ix_(index, index)] + np.diag(noise[index] / scale[index] ** 2))
-    half = solve_triangular(L, ((rows - mean[index]) / scale[index]).T, lower=True)
-    log_det = 2.0 * (np.log(np.diagonal(L)).sum() + np.log(scale[index]).sum())
-    return np.asarray(-0.5 * (np.einsum("ij,ij->j", half, half) + log_det + len(index) * np.log(2.0 * np.pi)))
-
-
-def _scaled(covariance: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Split into standard deviations (1 for constants) and the correlation, with a ridge."""
-    variance = np.diagonal(covariance)
-    scale = np.sqrt(np.where(variance > 0.0, variance, 1.0))
-    return scale, covariance / np.outer(scale, scale) + RIDGE * np.eye(len(scale))
-
-
-def factor(Psi: FloatArray, scale: FloatArray) -> FloatArray:
-    """``V`` (d, r) with ``Psi = V V'``, directions without variance left out (one is kept at least)."""
-    variance, directions = np.linalg.eigh(Psi / np.outer(scale, scale))
-    kept = variance > 1e-12
-    kept[-1] = True
-    return np.asarray(scale[:, None] * directions[:, kept] * np.sqrt(np.maximum(variance[kept], 0.0)))
-
-
-def fit_gaussian(groups: list[GroupMoments], d: int) -> Density:
-    """Fit one Gaussian, by expectation and maximisation on the moments of groups of rows.
-
-    Rows without errors or gaps alone give their mean and covariance at once. An input that no row has seen is left at
-    zero mean and unit variance.
+    Returns
+    -------
+    expected : ndarray of shape (d, k, ...)
+    covariance : ndarray of shape (d, d, ...)
+    residuals : ndarray of shape (d, k, ...)
+        Of every input from what those before it let expect, in units of its standard deviation; 0 if not observed.
+    log_det : ndarray of shape (...)
+        Log determinant of the covariance of the inputs observed, errors included.
     """
-    mean, variance = np.zeros(d), np.ones(d)
+    d, k = values.shape[:2]
+    cases = np.broadcast_shapes(covariance.shape[2:], seen.shape[1:], noise.shape[1:])
+    C = np.array(np.broadcast_to(covariance, (d, d, *cases)))
+    expected, residuals = np.zeros((d, k, *cases)), np.empty((d, k, *cases))
+    log_det = np.zeros(cases)
     for i in range(d):
-        parts = [(g.weight, g.mean[g.seen[:i].sum()], g.scatter, g.seen[:i].sum()) for g in groups if g.seen[i]]
-        weight = sum(part[0] for part in parts)
-        if weight > 0.0:
-            mean[i] = sum(w * m for w, m, _, _ in parts) / weight
-            square = sum(scatter[k, k] + w * (m - mean[i]) ** 2 for w, m, scatter, k in parts) / weight
-            variance[i] = square if square > 0.0 else 1.0
-    if len(groups) == 1 and groups[0].seen.all() and not groups[0].noise.any():
-        return Density(np.ones(1), groups[0].mean[None], (groups[0].scatter / groups[0].weight)[None])
-    covariance, total = np.diag(variance), sum(group.weight for group in groups)
-    for _ in range(MAX_STEPS):
-        first, second = np.zeros(d), np.zeros((d, d))
-        for group in groups:
-            given = condition(mean, covariance, group.seen, group.noise)
-            centre = given.expect(group.mean[None])[0] - mean
-            first += group.weight * centre
-            second += given.gain @ group.scatter @ given.gain.T
-            second += group.weight * (np.outer(centre, centre) + given.Psi)
-        shift = first / total
-        updated = second / total - np.outer(shift, shift)
-        scale = np.sqrt(np.maximum(np.diagonal(updated), 1e-300))
-        change = float(np.abs((updated - covariance) / np.outer(scale, scale)).max())
-        mean, covariance = mean + shift, updated
-        if change < TOLERANCE:
-            break
-    return Density(np.ones(1), mean[None], covariance[None])
+        variance = C[i, i] + noise[i]
+        is_used = seen[i] & (variance > 0.0)
+        scale = np.sqrt(np.where(is_used, variance, np.inf))
+        half = C[i] / scale
+        residuals[i] = (values[i] - expected[i]) / scale
+        expected += half[:, None] * residuals[i]
+        C -= half[:, None] * half
+        log_det += np.log(np.where(is_used, variance, 1.0))
+    is_free = ~(seen & (noise == 0.0))  # what was seen without error stays as it was
+    C *= is_free[:, None] & is_free
+    return np.where(is_free[:, None], expected, values), C, residuals, log_det
 
 
-def fit_mixture(start: Density, groups: list[Group], n_components: int, rng: np.random.Generator) -> Density:
-    """Fit a mixture of `n_components` by expectation and maximisation on rows, starting from one Gaussian."""
-    if n_components == 1:
-        return start
-    overall, d = start.covariance, len(start.mean)
-    scale = np.sqrt(np.maximum(np.diagonal(overall), 1e-300))
-    filled = [start.conditional(0, group.seen, group.noise).expect(group.rows) for group in groups]
-    weight = np.concatenate([group.weight for group in groups])
-    X = np.concatenate(filled) / scale
-    centres, label = kmeans2(X, X[rng.choice(len(X), n_components, replace=False)], iter=20, minit="matrix")
-    share = np.array([weight[label == g].sum() for g in range(n_components)]) / weight.sum()
-    share = np.maximum(share, 1e-3)
-    within = np.stack(
-        [
-            np.cov(X[label == g].T, bias=True).reshape(d, d) if (label == g).sum() > d else np.eye(d)
-            for g in range(n_components)
-        ]
-    )
-    density = Density(share / share.sum(), centres * scale, (within + 0.05 * np.eye(d)) * np.outer(scale, scale))
-    stack, before = Stack(groups), -np.inf
-    for _ in range(MIXTURE_STEPS):
-        density, score = stack.step(density, overall)
-        if score - before < MIN_STEP:
-            break
-        before = score
-    return density
+def normalise(logs: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Probabilities (g, n) from log densities of components, and the log density (n,) of their mixture."""
+    top = logs.max(axis=0)
+    share = np.exp(logs - top)
+    total = share.sum(axis=0)
+    return share / total, top + np.log(total)
 
 
-class Stack:
-    """Groups of rows in one, so that a step costs little for each group: zeros stand where inputs are not seen."""
+@dataclass(frozen=True)
+class Regressions:
+    """What g Gaussians expect of rows in which the same inputs were observed, for p such patterns.
 
-    def __init__(self, groups: list[Group]) -> None:
-        groups = [group for group in groups if len(group.rows)]
-        self.seen = np.array([group.seen for group in groups])
-        self.noise = np.where(self.seen, np.array([group.noise for group in groups]), 0.0)
-        ends = np.cumsum([len(group.rows) for group in groups])
-        self.slices = [slice(end - len(group.rows), end) for end, group in zip(ends, groups, strict=True)]
-        self.weight = np.concatenate([group.weight for group in groups])
-        self.X = np.zeros((len(self.weight), self.seen.shape[1]))
-        for rows, group in zip(self.slices, groups, strict=True):
-            self.X[rows, group.seen] = group.rows
+    Attributes
+    ----------
+    means : ndarray of shape (g, d)
+    seen : ndarray of bool of shape (p, d)
+    maps : ndarray of shape (p, g, d, 2 d)
+        With x less the mean of a component on the left: the expected inputs less the mean, then the residuals, scaled
+        to unit variance. Rows of inputs that were not observed are zero.
+    Psi : ndarray of shape (p, g, d, d)
+        Covariance of the inputs.
+    constants : ndarray of shape (p, g)
+        Log density of rows without residuals, weights of the components included.
+    """
 
-    def condition(self, mean: FloatArray, covariance: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Log density (n,) under a Gaussian, expected inputs less the mean (n, d), and Psi (groups, d, d)."""
-        scale, C = _scaled(covariance)
-        masks, d = self.seen.astype(np.float64), len(mean)
-        S = C * masks[:, :, None] * masks[:, None, :]  # with 1 on the diagonal where nothing is seen
-        diagonal = np.arange(d)
-        S[:, diagonal, diagonal] += np.where(self.seen, self.noise / scale**2, 1.0)
-        L_inverse = np.linalg.inv(np.linalg.cholesky(S)) * masks[:, :, None]
-        gain_half = C @ np.swapaxes(L_inverse, 1, 2)  # gain = gain_half L_inverse
-        Psi = (C - gain_half @ np.swapaxes(gain_half, 1, 2)) * np.outer(scale, scale)
-        log_det = -2.0 * np.log(np.where(self.seen, np.diagonal(L_inverse, axis1=1, axis2=2), 1.0)).sum(axis=1)
-        log_det += 2.0 * (masks @ np.log(scale)) + masks.sum(axis=1) * np.log(2.0 * np.pi)
-        half = (self.X - mean) / scale
-        log, expected = np.empty(len(half)), np.empty_like(half)
-        for index, rows in enumerate(self.slices):
-            part = (half[rows] * masks[index]) @ L_inverse[index].T
-            log[rows] = -0.5 * (np.einsum("ij,ij->i", part, part) + log_det[index])
-            expected[rows] = part @ gain_half[index].T
-        return log, expected * scale, Psi
+    means: FloatArray
+    seen: BoolArray
+    maps: FloatArray
+    Psi: FloatArray
+    constants: FloatArray
 
-    def step(self, density: Density, overall: FloatArray) -> tuple[Density, float]:
-        """One step of expectation and maximisation; log-likelihood per row before it."""
-        parts = [self.condition(mean, C) for mean, C in zip(density.means, density.covariances, strict=True)]
-        logs = np.log(density.weights) + np.stack([part[0] for part in parts], axis=1)
-        top = logs.max(axis=1, keepdims=True)
-        sums = np.exp(logs - top).sum(axis=1)
-        share = np.exp(logs - top) / sums[:, None] * self.weight[:, None]
-        total = np.maximum(share.sum(axis=0), 1e-300)
-        by_group = np.array([share[rows].sum(axis=0) for rows in self.slices])
-        means, covariances = np.empty_like(density.means), np.empty_like(density.covariances)
-        for g, (_, centred, Psi) in enumerate(parts):
-            shift = share[:, g] @ centred / total[g]
-            second = (centred * share[:, g, None]).T @ centred + np.einsum("p,pab->ab", by_group[:, g], Psi)
-            means[g] = density.means[g] + shift
-            covariances[g] = second / total[g] - np.outer(shift, shift)
-        covariances += 1e-4 * np.diag(np.diagonal(overall))  # no component may close in on a few rows
-        score = float(self.weight @ (top[:, 0] + np.log(sums)) / self.weight.sum())
-        return Density(total / total.sum(), means, covariances), score
+    @property
+    def slopes(self) -> FloatArray:
+        """Slopes (p, g, d, d) of the expected inputs, those observed on the left."""
+        return self.maps[..., : self.seen.shape[1]]
+
+    def expect(self, X: FloatArray, parts: Iterable[tuple[int, slice]]) -> tuple[FloatArray, FloatArray]:
+        """Log densities (g, n), weights included, and expected inputs less the means of the components, (g, n, d).
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Any finite number stands for an input that was not observed.
+        parts : iterable of (pattern, rows)
+            Which rows have which pattern.
+        """
+        (n, d), g = X.shape, len(self.means)
+        logs, offsets = np.empty((g, n)), np.empty((g, n, d))
+        for pattern, rows in parts:
+            mapped = (X[rows] - self.means[:, None]) @ self.maps[pattern]
+            offsets[:, rows], residuals = mapped[:, :, :d], mapped[:, :, d:]
+            logs[:, rows] = self.constants[pattern][:, None] - 0.5 * np.einsum("gni,gni->gn", residuals, residuals)
+        return logs, offsets
+
+
+class Observations(NamedTuple):
+    """Rows with gaps and errors, those with the same gaps and errors side by side.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+        Zero where an input was not observed.
+    weight : ndarray of shape (n,)
+    counts : ndarray of int of shape (p,)
+        Rows of each pattern.
+    seen : ndarray of bool of shape (p, d)
+    noise : ndarray of shape (p, d)
+        Variances of the errors.
+    """
+
+    X: FloatArray
+    weight: FloatArray
+    counts: IntArray
+    seen: BoolArray
+    noise: FloatArray
+
+    @classmethod
+    def complete(cls, X: FloatArray) -> Observations:
+        """Rows without gaps and errors."""
+        n, d = X.shape
+        return cls(X, np.ones(n), np.array([n]), np.ones((1, d), dtype=bool), np.zeros((1, d)))
+
+    @classmethod
+    def from_moments(cls, moments: Sequence[Moments], seen: BoolArray, noise: FloatArray) -> Observations:
+        """Few rows with the same moments as many: as good to learn one Gaussian from.
+
+        Parameters
+        ----------
+        moments : sequence of Moments
+            Of the inputs observed, pattern by pattern.
+        seen, noise : ndarray of shape (p, d)
+        """
+        counts = 1 + 2 * seen.sum(axis=1)
+        X, weight = np.zeros((counts.sum(), seen.shape[1])), np.empty(counts.sum())
+        for part, rows, pattern in zip(moments, _slices(counts), seen, strict=True):
+            values, weight[rows] = part.as_rows()
+            X[rows, pattern] = values
+        return cls(X, weight, counts, seen, noise)
+
+    @property
+    def slices(self) -> list[slice]:
+        """Rows of each pattern."""
+        return _slices(self.counts)
+
+    def take(self, chosen: BoolArray) -> Observations:
+        """Take some of the rows."""
+        counts = np.array([np.count_nonzero(chosen[rows]) for rows in self.slices])
+        return self._replace(X=self.X[chosen], weight=self.weight[chosen], counts=counts)
+
+    def uncorrelated(self) -> Density:
+        """Gaussian with the means and variances of every input by itself; an input never observed has 0 and 1."""
+        weight = np.repeat(self.seen, self.counts, axis=0) * self.weight[:, None]
+        total = np.maximum(weight.sum(axis=0), 1e-300)
+        mean = np.sum(weight * self.X, axis=0) / total
+        variance = np.sum(weight * (self.X - mean) ** 2, axis=0) / total
+        return Density.gaussian(mean, np.diag(np.where(variance > 0.0, variance, 1.0)))
+
+
+def _slices(counts: IntArray) -> list[slice]:
+    return [slice(start, stop) for start, stop in pairwise([0, *np.cumsum(counts).tolist()])]
 
 
 def choose_mixture(
-    start: Density, groups: list[Group], candidates: tuple[int, ...], rng: np.random.Generator
+    gaussian: Density, rows: Observations, candidates: tuple[int, ...], rng: np.random.Generator
 ) -> Density:
-    """Fit the mixture that rows held out find most likely; a larger one only if that gains something."""
-    train, held = [], []
-    for group in groups:
-        is_held = rng.random(len(group.rows)) < 0.2
-        train.append(group._replace(rows=group.rows[~is_held], weight=group.weight[~is_held]))
-        held.append(group._replace(rows=group.rows[is_held], weight=group.weight[is_held]))
-    weight = sum(float(group.weight.sum()) for group in held)
-    n, d = sum(len(group.rows) for group in train), len(start.mean)
+    """Fit the mixture that held-out rows find most likely; a larger one only if that gains something."""
+    is_held = rng.random(len(rows.X)) < 0.2
+    train, held = rows.take(~is_held), rows.take(is_held)
     best, best_score = 1, -np.inf
     for size in candidates:
-        if size > 1 and n < size * ROWS_PER_COMPONENT * d:
+        if size > 1 and len(train.X) < size * ROWS_PER_COMPONENT * rows.X.shape[1]:
             continue
-        density = fit_mixture(start, train, size, rng)
-        logs = [density.responsibilities(group.rows, group.seen, group.noise)[1] for group in held]
-        score = sum(float(group.weight @ log) for group, log in zip(held, logs, strict=True))
-        if score / max(weight, 1e-300) > best_score + MIN_GAIN:
-            best, best_score = size, score / max(weight, 1e-300)
-    return fit_mixture(start, groups, best, rng)
+        density = fit_mixture(gaussian, train, size, rng)
+        logs, _ = density.regress(held.seen, held.noise).expect(held.X, enumerate(held.slices))
+        score = float(held.weight @ normalise(logs)[1]) / max(float(held.weight.sum()), 1e-300)
+        if score > best_score + MIN_GAIN:
+            best, best_score = size, score
+    return fit_mixture(gaussian, rows, best, rng)
+
+
+def fit_mixture(gaussian: Density, rows: Observations, n_components: int, rng: np.random.Generator) -> Density:
+    """Fit a mixture that starts from clusters of the rows, filled in by one Gaussian."""
+    if n_components == 1:
+        return gaussian
+    d, scale = rows.X.shape[1], np.sqrt(np.maximum(np.diagonal(gaussian.covariance), 1e-300))
+    _, offsets = gaussian.regress(rows.seen, rows.noise).expect(rows.X, enumerate(rows.slices))
+    X = (gaussian.mean + offsets[0]) / scale
+    centres, label = kmeans2(X, X[rng.choice(len(X), n_components, replace=False)], iter=20, minit="matrix")
+    clusters = [label == g for g in range(n_components)]
+    share = np.maximum(np.array([rows.weight[own].sum() for own in clusters]) / rows.weight.sum(), 1e-3)
+    within = [np.cov(X[own].T, bias=True).reshape(d, d) if own.sum() > d else np.eye(d) for own in clusters]
+    covariances = (np.stack(within) + 0.05 * np.eye(d)) * np.outer(scale, scale)
+    start = Density(share / share.sum(), centres * scale, covariances)
+    return Density.fit(rows, start, steps=MIXTURE_STEPS, floor=MIN_VARIANCE * np.diagonal(gaussian.covariance))

@@ -15,8 +15,7 @@ from gpzed._types import FloatArray
 from gpzed.engine.lbfgs import Iteration
 from gpzed.engine.threads import Team, available_threads, single_threaded_blas
 from gpzed.errors import ClusterError, TrainingInterruptedError
-from gpzed.incomplete.kinds import MIXTURE_ROWS, RawRows
-from gpzed.incomplete.noise_classes import warn_of_large_errors
+from gpzed.incomplete.patterns import MIXTURE_ROWS, RawRows, warn_of_large_errors
 from gpzed.model.checkpoint import fingerprint, load_checkpoint, save_checkpoint
 from gpzed.model.coverage import Coverage, learn_coverage
 from gpzed.model.data import TrainingData

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 from sklearn.cluster import kmeans_plusplus
 
-from gpzed._types import AnyArray, BoolArray, FloatArray
+from gpzed._types import AnyArray, FloatArray
 from gpzed.engine.threads import Scratch, Team, block_rows
-from gpzed.gp.basis import coefficients, quadratic_map
+from gpzed.gp.whitening import Moments, Whitening, fit_whitening
+from gpzed.incomplete.density import Density, Observations, Steps, normalise
 from gpzed.model.data import TrainingData
-from gpzed.model.whitening import Moments, Whitening, fit_whitening
 from gpzed.prediction import Prediction
 
 MAX_ROWS = 10_000
@@ -30,7 +30,7 @@ HELD_FRACTION = 0.25
 MAX_COMPONENTS = 8
 ROWS_PER_NUMBER = 4.0
 """Rows per free number of a component of the density."""
-MAX_STEPS, MIN_GAIN = 60, 1e-3
+STEPS = Steps(60, min_gain=1e-3)
 TAIL = 0.02
 """Share of the rows kept aside whose densities give the slope of the tail below them."""
 N_LEVELS = 200
@@ -52,8 +52,8 @@ class Coverage:
     ----------
     whitening : Whitening
         From raw inputs to those of the density.
-    Ct : ndarray of shape (K, q)
-        Log density of each component as coefficients of the quadratic map, weights included.
+    density : Density
+        Of whitened inputs.
     log_density : ndarray of shape (g,)
         Increasing values of the log density.
     level : ndarray of shape (g,)
@@ -67,7 +67,7 @@ class Coverage:
     """
 
     whitening: Whitening
-    Ct: FloatArray
+    density: Density
     log_density: FloatArray
     level: FloatArray
     tail_scale: float
@@ -81,15 +81,10 @@ class Coverage:
         NaN is an input that was not observed: the one to be expected, given the others, takes its place. Rows without
         any input have coverage 0.
         """
-        missing = np.isnan(X)
-        if not missing.any():
-            return self._read(self.densities(X, team or Team(1)))
-        filled = self._read(self.densities(_fill(X, missing, self.whitening), team or Team(1)))
-        return np.where(missing.all(axis=1), 0.0, filled)
-
-    def _read(self, log_density: FloatArray) -> FloatArray:
+        log_density = self._whitened_log_density(X, team)
         below = np.minimum(log_density - self.log_density[0], 0.0) / self.tail_scale
-        return np.asarray(np.interp(log_density, self.log_density, self.level) * np.exp(below))
+        coverage = np.interp(log_density, self.log_density, self.level) * np.exp(below)
+        return np.where(np.isnan(X).all(axis=1), 0.0, coverage)
 
     def apply(self, prediction: Prediction, X: FloatArray, n_own: int, team: Team | None = None) -> Prediction:
         """Give a prediction for raw inputs X its coverage, and its variance back where that is low."""
@@ -97,73 +92,56 @@ class Coverage:
 
     def whitened(self, X: FloatArray) -> FloatArray:
         """Make the inputs of the density from raw ones, (n, d); missing ones are filled."""
-        missing = np.isnan(X)
-        return self.whitening(_fill(X, missing, self.whitening) if missing.any() else X)
+        return self.whitening(self._gaussian.fill(X))
 
     def shares(self, X: FloatArray) -> FloatArray:
         """Say how much raw inputs belong to each component of the density: regions of the inputs, (n, K)."""
-        U = self.whitened(X)
-        Zt = quadratic_map(np.ascontiguousarray(U.T), True, np.empty((self.Ct.shape[1], len(X))))
-        terms = self.Ct @ Zt
-        return np.asarray(np.exp(terms - logsumexp(terms, axis=0)).T)
+        return normalise(self.density.log_components(np.ascontiguousarray(self.whitened(X).T)))[0].T
 
     def log_density_of(self, X: FloatArray, team: Team | None = None) -> FloatArray:
         """Log density of raw inputs in their own units, shape (n,); missing ones are filled."""
-        missing = np.isnan(X)
-        X = _fill(X, missing, self.whitening) if missing.any() else X
-        return self.densities(X, team or Team(1)) + float(np.linalg.slogdet(self.whitening.matrix)[1])
+        return self._whitened_log_density(X, team) + float(np.linalg.slogdet(self.whitening.matrix)[1])
 
-    def densities(self, X: FloatArray, team: Team) -> FloatArray:
-        """Log density of raw inputs, shape (n,)."""
-        n = len(X)
-        q = self.Ct.shape[1]
-        result = np.empty(n)
-        size = block_rows(q)
+    @cached_property
+    def _gaussian(self) -> Density:
+        """The Gaussian that whitening makes a standard one, of raw inputs."""
+        matrix = self.whitening.matrix
+        return Density.gaussian(self.whitening.mean, np.asarray(np.linalg.inv(matrix @ matrix.T), dtype=np.float64))
+
+    def _whitened_log_density(self, X: FloatArray, team: Team | None) -> FloatArray:
+        """Log density of raw inputs once whitened, (n,)."""
+        n, d = X.shape
+        q = 1 + d + d * (d + 1) // 2
+        result, size, team = np.empty(n), block_rows(q), team or Team(1)
 
         def work(start: int) -> None:
             rows = slice(start, min(start + size, n))
+            Xt = np.ascontiguousarray(self.whitened(X[rows]).T)
             scratch = Scratch(team.buffers())
-            Xt = np.ascontiguousarray(self.whitening(X[rows]).T)
-            Zt = quadratic_map(Xt, True, scratch.array("coverage Z", (q, Xt.shape[1])))
-            terms = np.matmul(self.Ct, Zt, out=scratch.array("coverage", (len(self.Ct), Xt.shape[1])))
-            top = terms.max(axis=0)
-            terms -= top
-            np.exp(terms, out=terms)
-            result[rows] = top + np.log(terms.sum(axis=0))
+            terms = self.density.log_components(Xt, scratch.array("coverage", (q, Xt.shape[1])))
+            result[rows] = normalise(terms)[1]
 
         team.map(work, range(0, n, size))
         return result
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         """Header and arrays for the model file."""
-        names = ("tail_scale", "mean", "variance", "n_rows")
-        header = {name: getattr(self, name) for name in names}
-        arrays = {
-            "whitening_mean": self.whitening.mean,
-            "whitening_matrix": self.whitening.matrix,
-            "Ct": self.Ct,
-            "log_density": self.log_density,
-            "level": self.level,
-        }
-        return header, arrays
+        header = {name: getattr(self, name) for name in ("tail_scale", "mean", "variance", "n_rows")}
+        arrays = {f"whitening_{name}": value for name, value in vars(self.whitening).items()}
+        for name in ("weights", "means", "covariances"):
+            arrays[f"density_{name}"] = getattr(self.density, name)
+        return header, arrays | {"log_density": self.log_density, "level": self.level}
 
     @classmethod
     def from_parts(cls, header: dict[str, Any], arrays: dict[str, AnyArray]) -> Coverage:
         """Inverse of `to_parts`."""
-        d = len(arrays["whitening_mean"])
-        if arrays["whitening_matrix"].shape != (d, d) or arrays["Ct"].shape[1:] != (1 + d + d * (d + 1) // 2,):
+        mean, matrix = arrays["whitening_mean"], arrays["whitening_matrix"]
+        weights, means, covariances = (arrays[f"density_{name}"] for name in ("weights", "means", "covariances"))
+        (d,), (g,) = mean.shape, weights.shape
+        if (matrix.shape, means.shape, covariances.shape) != ((d, d), (g, d), (g, d, d)):
             raise ValueError("arrays of the coverage do not fit together")
-        whitening = Whitening(arrays["whitening_mean"], arrays["whitening_matrix"])
-        return cls(
-            whitening,
-            arrays["Ct"],
-            arrays["log_density"],
-            arrays["level"],
-            header["tail_scale"],
-            header["mean"],
-            header["variance"],
-            header["n_rows"],
-        )
+        density = Density(weights, means, covariances)
+        return cls(Whitening(mean, matrix), density, arrays["log_density"], arrays["level"], **header)
 
 
 def learn_coverage(data: TrainingData, rng: np.random.Generator) -> Coverage | None:
@@ -193,96 +171,37 @@ def fit_coverage(X: FloatArray, y_mean: float, y_variance: float, rng: np.random
     n = len(X)
     if n < MIN_ROWS:
         return None
-    missing = np.isnan(X)
-    start = np.where(missing, np.nanmean(X, axis=0), X)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # constant columns were told of before
-        whitening = fit_whitening(Moments.of(start, np.ones(n)), "pca")
-        if missing.any():
-            complete = X[~missing.any(axis=1)]
-            if len(complete) > 5 * X.shape[1]:
-                whitening = fit_whitening(Moments.of(complete, np.ones(len(complete))), "pca")
-            X = _fill(X, missing, whitening)
-    U = whitening(X)
+    standard = Density.gaussian(np.zeros(X.shape[1]), np.eye(X.shape[1]))
+    draft = Coverage(_fit_whitening(X), standard, np.zeros(1), np.ones(1), 1.0, y_mean, y_variance)
     n_held = max(int(HELD_FRACTION * n), 5)
-    Ct = fit_mixture(U[n_held:], rng)
-    draft = Coverage(whitening, Ct, np.zeros(1), np.ones(1), 1.0, y_mean, y_variance)
-    held = np.sort(draft.densities(X[:n_held], Team(1)))
+    draft = replace(draft, density=fit_density(draft.whitened(X)[n_held:], rng))
+    held = np.sort(draft._whitened_log_density(X[:n_held], None))
     n_tail = max(int(TAIL * n_held), 2)
-    edge = held[n_tail - 1]
-    scale = max(float(np.mean(edge - held[: n_tail - 1])), 0.02)
+    scale = max(float(np.mean(held[n_tail - 1] - held[: n_tail - 1])), 0.02)
     chosen = np.unique(np.linspace(n_tail - 1, n_held - 1, N_LEVELS).astype(int))
     levels = (chosen + 1.0) / (n_held + 1.0)
     return replace(draft, log_density=held[chosen], level=levels, tail_scale=scale)
 
 
-def fit_mixture(U: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Mixture of Gaussians by expectation maximisation, with as many components as the rows allow.
+def _fit_whitening(X: FloatArray) -> Whitening:
+    """Whitening of complete rows, if there are enough; else of all, with means in place of what is missing."""
+    complete = X[~np.isnan(X).any(axis=1)]
+    if len(complete) < len(X) and len(complete) <= 5 * X.shape[1]:
+        complete = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the user was told of constant columns before
+        return fit_whitening(Moments.of(complete, np.ones(len(complete))), "pca")
 
-    Both steps are products with the quadratic map, which holds all moments that the components need.
 
-    Parameters
-    ----------
-    U : ndarray of shape (n, d)
-        Whitened inputs.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    ndarray of shape (K, q)
-        Log density of every component, weight included, as coefficients of the quadratic map.
-    """
+def fit_density(U: FloatArray, rng: np.random.Generator) -> Density:
+    """Fit a mixture to whitened inputs (n, d), with as many components as the rows allow."""
     n, d = U.shape
     numbers = 1 + d + d * (d + 1) // 2
-    ridge = n ** (-2.0 / (d + 4.0))  # Scott's rule: nothing finer than this is seen by so many rows
     K = int(np.clip(n / (ROWS_PER_NUMBER * numbers), 1, MAX_COMPONENTS))
-    Zt = quadratic_map(np.ascontiguousarray(U.T), True, np.empty((numbers, n)))
     means = kmeans_plusplus(U, K, random_state=int(rng.integers(2**31)))[0]
-    Ct = _log_components(np.full(K, 1.0 / K), means, np.broadcast_to(np.eye(d), (K, d, d)))
-    before = -np.inf
-    for _ in range(MAX_STEPS):
-        terms = Ct @ Zt  # (K, n)
-        total = logsumexp(terms, axis=0)
-        Ct = _from_moments(np.exp(terms - total) @ Zt.T, d, ridge)
-        score = float(total.mean())
-        if score - before < MIN_GAIN:
-            break
-        before = score
-    return Ct
-
-
-def _from_moments(sums: FloatArray, d: int, ridge: float) -> FloatArray:
-    """Components from their sums over rows of the quadratic map, (K, q); empty ones are dropped."""
-    sums = sums[sums[:, 0] > 1.0]
-    mass, first = sums[:, 0], sums[:, 1 : d + 1]
-    means = first / mass[:, None]
-    row, column = np.triu_indices(d)
-    second = np.empty((len(sums), d, d))
-    second[:, row, column] = second[:, column, row] = sums[:, d + 1 :] / mass[:, None]
-    covariances = second - means[:, :, None] * means[:, None, :] + ridge * np.eye(d)
-    return _log_components(mass / mass.sum(), means, covariances)
-
-
-def _log_components(weights: FloatArray, means: FloatArray, covariances: FloatArray) -> FloatArray:
-    precisions = np.asarray(np.linalg.inv(covariances), dtype=np.float64)
-    Ct = coefficients(means, precisions).T.copy()
-    Ct[:, 0] += np.log(weights) - 0.5 * np.linalg.slogdet(2.0 * np.pi * covariances)[1]
-    return Ct
-
-
-def _fill(X: FloatArray, missing: BoolArray, whitening: Whitening) -> FloatArray:
-    """Put expected inputs, given the others, in place of missing ones: those nearest to the origin once whitened."""
-    X = np.array(X)
-    patterns, which = np.unique(missing, axis=0, return_inverse=True)
-    for index, lost in enumerate(patterns):
-        rows = np.flatnonzero(which.ravel() == index)
-        if not lost.any():
-            continue
-        X[np.ix_(rows, lost)] = whitening.mean[lost]
-        if not lost.all():
-            gap, rest = whitening.matrix[lost], (X[rows] - whitening.mean) @ whitening.matrix
-            X[np.ix_(rows, lost)] -= np.linalg.lstsq(gap.T, rest.T, rcond=None)[0].T
-    return X
+    start = Density(np.full(K, 1.0 / K), means, np.broadcast_to(np.eye(d), (K, d, d)))
+    finest = n ** (-2.0 / (d + 4.0))  # Scott's rule: so many rows show nothing finer
+    return Density.fit(Observations.complete(U), start, steps=STEPS, floor=finest, min_weight=1.0, ridge=0.0)
 
 
 def return_to_prior(

@@ -14,17 +14,9 @@ import numpy as np
 
 from gpzed._types import AnyArray
 from gpzed.engine.threads import Engine, Rows, StreamEngine, ThreadEngine
-from gpzed.incomplete.kinds import (
-    MIXTURE_ROWS,
-    Expanded,
-    InputModel,
-    KindTable,
-    RawRows,
-    Summary,
-    fit_inputs,
-)
-from gpzed.incomplete.noise_classes import NoiseClasses, fit_noise_classes
-from gpzed.model.whitening import Moments, Whitening, WhiteningMethod, fit_whitening
+from gpzed.gp.whitening import Moments, Whitening, WhiteningMethod, fit_whitening
+from gpzed.incomplete.parts import PatternTable
+from gpzed.incomplete.patterns import MIXTURE_ROWS, ErrorClasses, InputModel, PatternMoments, RawRows, fit_inputs
 
 MISSING = 1e6 * np.pi
 """Stands for a missing input where rows are put into order."""
@@ -46,7 +38,7 @@ class Standardisation:
     y_mean, y_scale : float
     inputs : InputModel
         For rows with missing or noisy inputs.
-    table : KindTable or None
+    table : PatternTable or None
         Kinds of the training rows; None once training is over.
     """
 
@@ -54,20 +46,16 @@ class Standardisation:
     y_mean: float
     y_scale: float
     inputs: InputModel
-    table: KindTable | None = None
+    table: PatternTable | None = None
 
     def rows(self, rows: RawRows) -> Rows:
-        """Standardise inputs and targets; weights pass, shared out where one row stands for several kinds."""
+        """Standardise inputs and targets; the parts of a row with gaps or errors share its weight."""
         assert self.table is not None
-        return self.standardise(rows, self.table.expand(rows.X, rows.X_std))
-
-    def standardise(self, rows: RawRows, expanded: Expanded) -> Rows:
-        """Rows for the kernels from raw ones and their expanded inputs."""
+        X, kind, row, _, probability, _ = self.table.parts(rows.X, rows.X_std)
         y = (rows.y - self.y_mean) / self.y_scale
-        X, kind, row, _, share, _ = expanded
-        return (
-            Rows(X, y, rows.omega) if row is None or share is None else Rows(X, y[row], rows.omega[row] * share, kind)
-        )
+        if row is None or probability is None:
+            return Rows(X, y, rows.omega)
+        return Rows(X, y[row], rows.omega[row] * probability, kind)
 
 
 class TrainingData(Protocol):
@@ -86,7 +74,7 @@ class TrainingData(Protocol):
         """Rows of each stage of training, of those proposed: what can be held."""
         ...
 
-    def summary(self, noise: NoiseClasses | None) -> tuple[Summary, float, float]:
+    def summary(self, noise: ErrorClasses | None) -> tuple[PatternMoments, float, float]:
         """Moments of the inputs, by pattern and class of errors; weighted mean and standard deviation of the target."""
         ...
 
@@ -114,13 +102,14 @@ def fit_standardisation(
     noise = sample = None
     if data.has_errors:
         sample = data.sample(MIXTURE_ROWS, np.random.default_rng(0))
-        noise = fit_noise_classes(sample.X, sample.X_std, noise_classes)
+        assert sample.X_std is not None
+        noise = ErrorClasses.fit(sample.X, sample.X_std, noise_classes)
     summary, y_mean, y_scale = data.summary(noise)
-    if sample is None and (density_components not in (None, 1) or not summary.is_plain):
+    if sample is None and (density_components not in (None, 1) or not summary.is_complete):
         sample = data.sample(MIXTURE_ROWS, np.random.default_rng(0))
-    inputs, whole, moments = fit_inputs(summary, noise, sample, density_components)
+    inputs, single, moments = fit_inputs(summary, noise, sample, density_components)
     map_ = fit_whitening(moments, whitening)
-    table = KindTable(inputs, map_, summary.keys, whole=whole, rare=summary.rare)
+    table = PatternTable(inputs, map_, summary.patterns, single, summary.rare)
     return Standardisation(map_, y_mean, y_scale, inputs, table)
 
 
@@ -166,10 +155,10 @@ class ArrayData:
         """See `TrainingData`."""
         return arrays_of(self.train) + arrays_of(self.valid)
 
-    def summary(self, noise: NoiseClasses | None) -> tuple[Summary, float, float]:
+    def summary(self, noise: ErrorClasses | None) -> tuple[PatternMoments, float, float]:
         """See `TrainingData`."""
         target = target_moments(Moments.of(self.train.y[:, None], self.train.omega))
-        return Summary.of(self.train, noise, self.valid), *target
+        return PatternMoments.of(self.train, noise).with_held_out(self.valid, noise), *target
 
     def sample(self, size: int, rng: np.random.Generator) -> RawRows:
         """See `TrainingData`."""
@@ -240,14 +229,14 @@ class StreamData:
         self.valid = RawRows.join(held) if self.is_split else valid
         self._summary = self._summarise(None)
 
-    def _summarise(self, noise: NoiseClasses | None) -> Summary:
-        total: Summary | None = None
+    def _summarise(self, noise: ErrorClasses | None) -> PatternMoments:
+        total: PatternMoments | None = None
         for rows in self._train_rows():
             if len(rows.y):
-                part = Summary.of(rows, noise)
+                part = PatternMoments.of(rows, noise)
                 total = part if total is None else total + part
         assert total is not None
-        return total if self.valid is None else total + Summary({}, Summary.of(self.valid, noise, self.valid).others)
+        return total.with_held_out(self.valid, noise)
 
     def _marked(self) -> Iterator[tuple[RawRows, np.ndarray]]:
         for index, rows in enumerate(self.source):
@@ -267,7 +256,7 @@ class StreamData:
         parts = (*(self._summary.moments[key] for key in sorted(self._summary.moments)), self._target)
         return tuple(array for part in parts for array in (part.mean, part.scatter)) + arrays_of(self.valid)
 
-    def summary(self, noise: NoiseClasses | None) -> tuple[Summary, float, float]:
+    def summary(self, noise: ErrorClasses | None) -> tuple[PatternMoments, float, float]:
         """See `TrainingData`."""
         summary = self._summary if noise is None else self._summarise(noise)
         return summary, *target_moments(self._target)

@@ -14,6 +14,7 @@ from gpzed.distributed.data import Partitions
 from gpzed.errors import ConvergenceWarning, DataWarning
 from gpzed.gp.covariance import get_structure
 from gpzed.gp.parameters import MeanFunction
+from gpzed.gp.whitening import WhiteningMethod
 from gpzed.model.committee import train_committee
 from gpzed.model.data import merge_duplicates
 from gpzed.model.fitted import FittedModel
@@ -30,7 +31,6 @@ from gpzed.model.options import Calibration, Training, check_options, choose_n_b
 from gpzed.model.run import Run
 from gpzed.model.sources import ChunkedRows, RowsInMemory, Source
 from gpzed.model.training import Recipe
-from gpzed.model.whitening import WhiteningMethod
 
 Validation = tuple[Any, ...]
 """(X, y), (X, y, sample_weight) or (X, y, sample_weight, X_std)."""

@@ -14,7 +14,6 @@ from gpzed._types import FloatArray
 from gpzed.distributed import lazy
 from gpzed.engine.threads import Team
 from gpzed.gp.predictive import sample_functions
-from gpzed.incomplete.kinds import in_order
 from gpzed.model.committee import Committee
 from gpzed.model.coverage import Coverage
 from gpzed.model.inputs import check_input_errors, is_lazy, validate_table
@@ -150,7 +149,7 @@ class FittedModel(PredictsDistribution):
         return np.asarray(validate_table(self, X, reset=False, ensure_min_samples=0, ensure_all_finite=finite))
 
     def _check_errors(self, X_std: Any, X: FloatArray) -> FloatArray | None:
-        has_errors = self.members_[0].standardisation.inputs.noise is not None
+        has_errors = self.members_[0].standardisation.inputs.errors is not None
         if has_errors and X_std is None:
             raise ValueError(
                 "the model was trained with errors of the inputs; give `X_std` here, too (zeros where there is none)."
@@ -243,10 +242,10 @@ class FittedModel(PredictsDistribution):
             picked = np.flatnonzero(chosen == index)
             if picked.size:
                 map_ = member.standardisation
-                expanded, table = member.expand(X)
+                parts, table = member.parts(X)
                 state = member.make_state(table.kinds)
-                values = sample_functions(expanded.X, state, member.posterior, picked.size, rng, expanded.kind)
-                result[:, picked] = map_.y_mean + map_.y_scale * in_order(values, expanded, len(X))
+                values = sample_functions(parts.X, state, member.posterior, picked.size, rng, parts.kind)
+                result[:, picked] = map_.y_mean + map_.y_scale * parts.average(values, len(X))
         return result
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from gpzed._types import FloatArray
-from gpzed.incomplete.kinds import RawRows
+from gpzed.incomplete.patterns import RawRows
 
 
 def is_lazy(data: Any) -> bool:

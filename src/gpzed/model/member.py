@@ -16,9 +16,9 @@ from gpzed.gp.parameters import Layout, Parameters
 from gpzed.gp.posterior import Posterior
 from gpzed.gp.predictive import Predictive, predict, predict_noisy, variance_forms
 from gpzed.incomplete.blur import Forms, Kind, Spread
-from gpzed.incomplete.kinds import MAX_SHARERS, Expanded, Key, KindTable, gather, in_order, keys_of
 from gpzed.incomplete.noisy import NoisyRows
-from gpzed.incomplete.noisy_rows import expand_noisy
+from gpzed.incomplete.parts import MAX_PARTS, PatternTable, RowParts, parts_with_errors
+from gpzed.incomplete.patterns import Pattern, patterns_of
 from gpzed.mixture.training import MixtureHeads, head_layout
 from gpzed.model.data import Standardisation
 from gpzed.prediction import Prediction
@@ -95,70 +95,71 @@ class Member:
     @property
     def n_inputs(self) -> int:
         """Parts of a prediction, for different inputs that may be behind a row with missing or noisy ones."""
-        return min(len(self.standardisation.inputs.density.weights), MAX_SHARERS)
+        return min(len(self.standardisation.inputs.density.weights), MAX_PARTS)
 
-    def expand(self, X: FloatArray, X_std: FloatArray | None = None) -> tuple[Expanded, KindTable]:
-        """Whitened, expected inputs of raw ones, and the kinds of rows among them."""
+    def parts(self, X: FloatArray, X_std: FloatArray | None = None) -> tuple[RowParts, PatternTable]:
+        """Parts of raw rows, and the kinds of rows among them."""
         map_ = self.standardisation
         if X_std is not None:
-            return expand_noisy(X, X_std, map_.inputs, map_.whitening), KindTable(map_.inputs, map_.whitening, ())
-        table = KindTable(map_.inputs, map_.whitening, keys_of(X, None, None)[0])
-        return table.expand(X), table
+            parts = parts_with_errors(X, X_std, map_.inputs, map_.whitening)
+            return parts, PatternTable(map_.inputs, map_.whitening, ())
+        table = PatternTable(map_.inputs, map_.whitening, patterns_of(X)[0])
+        return table.parts(X), table
 
     def expected(self, X: FloatArray, X_std: FloatArray | None = None) -> FloatArray:
         """Whitened inputs (n, d), expected ones where raw inputs are missing or noisy."""
-        expanded, _ = self.expand(X, X_std)
-        return in_order(expanded.X, expanded, len(X))
+        parts, _ = self.parts(X, X_std)
+        return parts.average(parts.X, len(X))
 
     def denoised(self, X: FloatArray, X_std: FloatArray) -> FloatArray:
         """Raw inputs (n, d) that are to be expected behind noisy ones; missing ones, too."""
         whitening = self.standardisation.whitening
         return np.asarray(np.linalg.solve(whitening.matrix.T, self.expected(X, X_std).T).T + whitening.mean)
 
-    def predict(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> tuple[Predictive, Expanded]:
+    def predict(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> tuple[Predictive, RowParts]:
         """Moments of the predictive distribution of a model without heads for raw inputs, in the units of the target.
 
         Returns
         -------
         Predictive
-            For the expanded rows: a raw one may stand for several, one for each component of the density.
-        Expanded
+            For every part of the rows.
+        RowParts
         """
-        expanded, table = self.expand(X, X_std)
+        parts, table = self.parts(X, X_std)
         require_covariance(self.layout, table.kinds)
         state = self.make_state(table.kinds)
-        if expanded.V is None:
-            spreads = [self._spread(key, kind) for key, kind in zip(table.kind_keys, table.kinds, strict=True)]
-            moments = predict(expanded.X, state, self.posterior, team, expanded.kind, spreads)
+        if parts.V is None:
+            spreads = [self._spread(label, kind) for label, kind in zip(table.labels, table.kinds, strict=True)]
+            moments = predict(parts.X, state, self.posterior, team, parts.kind, spreads)
         else:
-            moments = predict_noisy(expanded.X, expanded.V, state, self.posterior, team, self._noisy)
+            moments = predict_noisy(parts.X, parts.V, state, self.posterior, team, self._noisy)
         mean, nu, noise, added = moments
         map_ = self.standardisation
         scale = map_.y_scale
-        return Predictive(map_.y_mean + scale * mean, scale**2 * nu, scale**2 * noise, scale**2 * added), expanded
+        return Predictive(map_.y_mean + scale * mean, scale**2 * nu, scale**2 * noise, scale**2 * added), parts
 
     def distribution(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> Prediction:
         """Predictive distributions of raw inputs: one Gaussian each, or the mixture that the heads give."""
         if self.mixture is None:
-            moments, expanded = self.predict(X, team, X_std)
-            return gather(Prediction.gaussian(*moments), expanded, len(X), self.n_inputs)
-        expanded, table = self.expand(X, X_std)
-        if expanded.V is None:
-            spreads = [self._spread(key, kind) for key, kind in zip(table.kind_keys, table.kinds, strict=True)]
-            parts = self.mixture.predict(expanded.X, self.layout, team, expanded.kind, table.kinds, spreads)
+            moments, parts = self.predict(X, team, X_std)
+            return parts.join(Prediction.gaussian(*moments), len(X), self.n_inputs)
+        parts, table = self.parts(X, X_std)
+        if parts.V is None:
+            spreads = [self._spread(label, kind) for label, kind in zip(table.labels, table.kinds, strict=True)]
+            components = self.mixture.predict(parts.X, self.layout, team, parts.kind, table.kinds, spreads)
         else:
-            parts = self.mixture.predict_noisy(expanded.X, expanded.V, np.isnan(X)[expanded.row], team, self._noisy)
+            components = self.mixture.predict_noisy(parts.X, parts.V, np.isnan(X)[parts.row], team, self._noisy)
         map_ = self.standardisation
         scale = map_.y_scale
         prediction = Prediction(
-            parts.weights,
-            map_.y_mean + scale * parts.means,
-            scale**2 * parts.model_variances,
-            scale**2 * parts.noise_variances,
-            scale**2 * parts.input_variances,
-            n_heads=parts.means.shape[1],
+            components.weights,
+            map_.y_mean + scale * components.means,
+            scale**2 * components.model_variances,
+            scale**2 * components.noise_variances,
+            scale**2 * components.input_variances,
+            n_heads=components.means.shape[1],
         )
-        return gather(prediction, expanded, len(X), self.n_inputs)
+        return parts.join(prediction, len(X), self.n_inputs)
 
     @property
     def n_heads(self) -> int:
@@ -177,16 +178,16 @@ class Member:
         return NoisyRows(self._forms, layout.k)
 
     @cached_property
-    def _spreads(self) -> dict[tuple[Key, int], Spread]:
+    def _spreads(self) -> dict[tuple[Pattern, int], Spread]:
         return {}
 
-    def _spread(self, key: tuple[Key, int], kind: Kind) -> Spread:
+    def _spread(self, label: tuple[Pattern, int], kind: Kind) -> Spread:
         """Prepare what uncertain inputs of a kind add to the variance; kept, since it takes a while."""
-        if key not in self._spreads:
+        if label not in self._spreads:
             if len(self._spreads) >= KEPT_KINDS:
                 self._spreads.pop(next(iter(self._spreads)))
-            self._spreads[key] = Spread(self._forms, kind)
-        return self._spreads[key]
+            self._spreads[label] = Spread(self._forms, kind)
+        return self._spreads[label]
 
 
 def require_covariance(layout: Layout, kinds: Sequence[Kind]) -> None:

@@ -15,16 +15,15 @@ from gpzed.gp.covariance import get_structure
 from gpzed.gp.linalg import Factor
 from gpzed.gp.parameters import Layout, Parameters
 from gpzed.gp.posterior import Posterior
+from gpzed.gp.whitening import Whitening
 from gpzed.incomplete.density import Density
-from gpzed.incomplete.kinds import InputModel
-from gpzed.incomplete.noise_classes import NoiseClasses
+from gpzed.incomplete.patterns import ErrorClasses, InputModel
 from gpzed.mixture.training import MixtureHeads
 from gpzed.model.container import pack, read_bytes, unpack, write_atomically
 from gpzed.model.coverage import Coverage
 from gpzed.model.data import Standardisation
 from gpzed.model.member import Member, TrainingReport
 from gpzed.model.recalibration import Recalibration
-from gpzed.model.whitening import Whitening
 
 KIND, VERSION = "model", 3
 SHARED: dict[str, Any] = {"coverage": Coverage, "recalibration": Recalibration}
@@ -61,11 +60,11 @@ def member_to_parts(member: Member) -> tuple[dict[str, Any], dict[str, AnyArray]
         "whitening_mean": map_.whitening.mean,
         "whitening_matrix": map_.whitening.matrix,
     }
-    density, noise = map_.inputs.density, map_.inputs.noise
+    density, errors = map_.inputs.density, map_.inputs.errors
     arrays |= {"density_weights": density.weights, "density_means": density.means}
     arrays["density_covariances"] = density.covariances
-    if noise is not None:
-        arrays |= {"noise_centres": noise.centres, "noise_variances": noise.variances, "noise_floor": noise.floor}
+    if errors is not None:
+        arrays |= {f"noise_{name}": getattr(errors, name) for name in ("centres", "variances", "floor")}
     if member.mixture is not None:
         header["mixture"], group = member.mixture.to_parts()
         arrays |= {f"mixture_{name}": array for name, array in group.items()}
@@ -127,13 +126,13 @@ def _inputs_from_parts(arrays: dict[str, AnyArray], d: int) -> InputModel:
     g = len(weights)
     if weights.shape != (g,) or means.shape != (g, d) or covariances.shape != (g, d, d):
         raise ValueError(f"density of the inputs has shapes {weights.shape}, {means.shape}, {covariances.shape}")
-    noise = None
+    errors = None
     if "noise_centres" in arrays:
-        noise = NoiseClasses(*(arrays[f"noise_{name}"] for name in ("centres", "variances", "floor")))
-        c = len(noise.centres)
-        if noise.centres.shape != (c, d) or noise.variances.shape != (c, d) or noise.floor.shape != (d,):
-            raise ValueError(f"classes of errors have shapes {noise.centres.shape}, {noise.variances.shape}")
-    return InputModel(Density(weights, means, covariances), noise)
+        errors = ErrorClasses(*(arrays[f"noise_{name}"] for name in ("centres", "variances", "floor")))
+        c = len(errors.centres)
+        if errors.centres.shape != (c, d) or errors.variances.shape != (c, d) or errors.floor.shape != (d,):
+            raise ValueError(f"classes of errors have shapes {errors.centres.shape}, {errors.variances.shape}")
+    return InputModel(Density(weights, means, covariances), errors)
 
 
 def _check_shapes(layout: Layout, arrays: dict[str, AnyArray]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gpzed.distributed.data import PartitionedData, Partitions, SpreadData
-from gpzed.incomplete.kinds import RawRows
+from gpzed.incomplete.patterns import RawRows
 from gpzed.model.data import ArrayData, StreamData, TrainingData, split_rows
 
 SHARED_PART = 0.5

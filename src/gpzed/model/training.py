@@ -17,6 +17,7 @@ from gpzed.gp.parameters import Layout, MeanFunction
 from gpzed.gp.posterior import Posterior
 from gpzed.gp.predictive import score
 from gpzed.gp.prior import log_prior
+from gpzed.gp.whitening import WhiteningMethod
 from gpzed.incomplete.blur import Kind
 from gpzed.incomplete.refresh import refresh
 from gpzed.mixture.stochastic import StochasticOptions
@@ -28,7 +29,6 @@ from gpzed.mixture.training import fit_heads
 from gpzed.model.data import Standardisation, TrainingData, fit_standardisation
 from gpzed.model.member import Member, TrainingReport, require_covariance
 from gpzed.model.options import Training
-from gpzed.model.whitening import WhiteningMethod
 
 NOISE_SHIFTS = np.linspace(-3.0, 0.0, 13)
 """Corrections to ``ln beta`` among which the rows held out choose; the best is refined by a parabola. Only towards

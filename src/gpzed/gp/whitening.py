@@ -52,6 +52,14 @@ class Moments:
         centred = X - mean
         return cls(weight, mean, (centred * omega[:, None]).T @ centred)
 
+    def as_rows(self) -> tuple[FloatArray, FloatArray]:
+        """Few rows with these moments, (1 + 2 d, d), and their weights."""
+        d = len(self.mean)
+        variance, directions = np.linalg.eigh(self.scatter)
+        root = (directions * np.sqrt(np.maximum(variance, 0.0) * (0.5 + d) / self.weight)).T
+        rows = self.mean + np.concatenate([np.zeros((1, d)), root, -root])
+        return rows, np.full(len(rows), self.weight / len(rows))
+
     def __add__(self, other: Moments) -> Moments:
         weight = self.weight + other.weight
         shift = other.mean - self.mean

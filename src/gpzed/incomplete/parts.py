@@ -1,0 +1,242 @@
+"""Rows with gaps or errors as the kernels see them: expected inputs, and how uncertain these are.
+
+A row becomes one *part* for each component of the density that may be behind it. Where gaps and errors fall into
+patterns, every pattern and component makes a `Kind`: expected inputs that are affine in what was observed, and a
+covariance that all such rows share. Where rows have errors of their own, each has a covariance of its own. Complete
+rows without errors are kind 0, for which nothing is different.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpzed._types import AnyArray, FloatArray, IntArray
+from gpzed.gp.whitening import Whitening
+from gpzed.incomplete.blur import Kind
+from gpzed.incomplete.density import Conditional, Density, Regressions, normalise
+from gpzed.incomplete.patterns import InputModel, Pattern, patterns_of
+from gpzed.prediction import Prediction
+
+MAX_PARTS = 3
+"""Parts of a row at most: its most likely components."""
+MIN_PROBABILITY = 0.01
+"""Components with a smaller probability for a row are left out."""
+LIKELY = 0.8
+"""Probability of a component from which on a training row counts as its own."""
+MAX_ROWS = 65_536
+"""Rows of one pattern that are worked on at once."""
+ROWS = 256
+"""Rows with errors of their own that are conditioned at once."""
+JITTER = 1e-10
+"""Added to covariances of whitened inputs that belong to one row, so that they have a factor."""
+
+
+class RowParts(NamedTuple):
+    """Parts of rows: one for each component of the density that may be behind a row.
+
+    Attributes
+    ----------
+    X : ndarray of shape (p, d)
+        Whitened expected inputs.
+    kind : ndarray of int of shape (p,), or None
+        All 0 if None.
+    row : ndarray of int of shape (p,), or None
+        The row that each part belongs to; in order, one for each, if None.
+    rank : ndarray of int of shape (p,), or None
+        0 for the most likely component of a row, 1 for the next.
+    probability : ndarray of shape (p,), or None
+        Of the component; those of a row sum to 1.
+    V : ndarray of shape (p, d, d), or None
+        Factors of covariances that belong to each row alone, lower triangular, whitened.
+    """
+
+    X: FloatArray
+    kind: IntArray | None = None
+    row: IntArray | None = None
+    rank: IntArray | None = None
+    probability: FloatArray | None = None
+    V: FloatArray | None = None
+
+    def average(self, values: FloatArray, n: int) -> FloatArray:
+        """Average values (p, s) of the parts, for each of the n rows, (n, s)."""
+        if self.row is None or self.probability is None:
+            return values
+        total = np.zeros((n, values.shape[1]))
+        np.add.at(total, self.row, self.probability[:, None] * values)
+        return total
+
+    def join(self, prediction: Prediction, n: int, n_inputs: int) -> Prediction:
+        """Put predictions for parts together: one mixture, of `n_inputs` parts, for each of the n rows."""
+        if self.row is None and n_inputs == 1:
+            return prediction
+        K = prediction.n_components
+        row = np.arange(n) if self.row is None else self.row
+        rank = np.zeros(n, dtype=np.intp) if self.rank is None else self.rank
+        probability = np.ones(n) if self.probability is None else self.probability
+        fields: dict[str, Any] = {"weights": np.zeros((n, n_inputs, K))}
+        fields["weights"][row, rank] = probability[:, None] * prediction.weights
+        likely = np.zeros(n, dtype=np.intp)  # parts that a row lacks repeat one that it has, with weight zero
+        likely[row[::-1]] = np.arange(len(row))[::-1]
+        for name in ("means", "model_variances", "noise_variances", "input_variances"):
+            values = getattr(prediction, name)
+            fields[name] = np.repeat(values[likely][:, None], n_inputs, axis=1)
+            fields[name][row, rank] = values
+        fields = {name: values.reshape(n, -1) for name, values in fields.items()}
+        return Prediction(**fields, lower=prediction.lower, n_heads=n_inputs * K, n_inputs=n_inputs)
+
+
+class PatternTable:
+    """Kinds of rows for a set of patterns, in whitened inputs.
+
+    Parameters
+    ----------
+    inputs : InputModel
+    whitening : Whitening
+    patterns : iterable of Pattern
+        Those that rows may have.
+    single : Density or None
+        One Gaussian for all inputs, to train with: a row then has one part, that of its most likely component, or of
+        `single` if none is likely. To let all components have a part, they would have to be weighed by the targets in
+        every step.
+    rare : collection of Pattern
+        Those of which all rows are given to `single`.
+
+    Attributes
+    ----------
+    kinds : tuple of Kind
+        Kind 1, 2, ...
+    labels : list of (Pattern, int)
+        Their patterns and components; `single` counts as the last component.
+    """
+
+    def __init__(
+        self,
+        inputs: InputModel,
+        whitening: Whitening,
+        patterns: Iterable[Pattern],
+        single: Density | None = None,
+        rare: Collection[Pattern] = (),
+    ) -> None:
+        self.inputs, self.whitening = inputs, whitening
+        incomplete = [pattern for pattern in patterns if not pattern.is_complete]
+        self._index = {pattern: index for index, pattern in enumerate(incomplete)}
+        g, d = inputs.density.means.shape
+        seen, noise = np.array([one.seen for one in incomplete], dtype=bool).reshape(-1, d), inputs.noise(incomplete)
+        densities = [inputs.density] if single is None or g == 1 else [inputs.density, single]
+        self._given = [density.regress(seen, noise.reshape(-1, d)) for density in densities]
+        self._means = np.concatenate([density.means for density in densities])
+        self._is_rare = np.array([pattern in set(rare) for pattern in incomplete], dtype=bool)
+        kinds: list[Kind] = []
+        self.labels: list[tuple[Pattern, int]] = []
+        self._kind = np.zeros((len(incomplete), g + 1), dtype=np.intp)  # of every pattern and component
+        for index, pattern in enumerate(incomplete):
+            has_all = len(densities) == 1 or not self._is_rare[index]
+            for component in range(0 if has_all else g, g + len(densities) - 1):
+                self.labels.append((pattern, component))
+                scale, given = densities[component // g].scale, self._given[component // g]
+                kinds.append(_whitened_kind(given, index, component % g, scale, whitening))
+                self._kind[index, component] = len(kinds)
+        self.kinds = tuple(kinds)
+
+    def parts(self, X: FloatArray, X_std: FloatArray | None = None) -> RowParts:
+        """Give rows their parts."""
+        patterns, which = patterns_of(X, X_std, self.inputs.errors)
+        if all(pattern.is_complete for pattern in patterns):
+            return RowParts(self.whitening(X))
+        found: list[tuple[AnyArray, ...]] = []
+        for index, pattern in enumerate(patterns):
+            rows = np.flatnonzero(which == index)
+            if pattern.is_complete:
+                zeros = np.zeros(len(rows), dtype=np.intp)
+                found.append((self.whitening(X[rows]), zeros, rows, zeros, np.ones(len(rows))))
+            else:
+                found += (self._some_parts(self._index[pattern], some, X) for some in _chunks(rows))
+        return RowParts(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+    def _some_parts(self, pattern: int, rows: IntArray, X: FloatArray) -> tuple[AnyArray, ...]:
+        """Parts of rows that have one pattern: fields of `RowParts` up to the probability."""
+        values = np.where(np.isnan(X[rows]), 0.0, X[rows])
+        (logs, offsets), *more = (given.expect(values, [(pattern, slice(None))]) for given in self._given)
+        expected = self._means[:, None] + np.concatenate([offsets, *(extra for _, extra in more)])
+        probability = normalise(logs)[0].T
+        if more:
+            component = probability.argmax(axis=1)
+            component[(probability.max(axis=1) < LIKELY) | self._is_rare[pattern]] = len(expected) - 1
+            component, probability = component[:, None], np.ones((len(rows), 1))
+        else:
+            component = np.argsort(-probability, axis=1, kind="stable")[:, :MAX_PARTS]
+            probability = _likely(np.take_along_axis(probability, component, axis=1))
+        rank, index = np.nonzero(probability.T)
+        chosen = component[index, rank]
+        kind = self._kind[pattern, chosen]
+        return self.whitening(expected[chosen, index]), kind, rows[index], rank, probability[index, rank]
+
+
+def _chunks(rows: IntArray) -> list[IntArray]:
+    return [rows[start : start + MAX_ROWS] for start in range(0, len(rows), MAX_ROWS)]
+
+
+def _likely(probability: FloatArray) -> FloatArray:
+    """Leave out what is unlikely, (n, g); the others sum to 1."""
+    kept = np.where(probability < MIN_PROBABILITY, 0.0, probability)
+    return np.asarray(kept / kept.sum(axis=1, keepdims=True))
+
+
+def _whitened_kind(given: Regressions, pattern: int, component: int, scale: FloatArray, whitening: Whitening) -> Kind:
+    """Bring what is known of inputs, given those observed, to whitened ones."""
+    seen = given.seen[pattern]
+    V = whitening.matrix.T @ _factor(given.Psi[pattern, component], scale)
+    slopes = given.slopes[pattern, component, seen].T
+    directions = np.linalg.qr(whitening.matrix.T @ slopes)[0] if seen.any() else np.zeros((len(seen), 0))
+    origin = whitening(given.means[component][None])[0]
+    return Kind(np.ascontiguousarray(V), origin, np.ascontiguousarray(directions), ~seen)
+
+
+def _factor(Psi: FloatArray, scale: FloatArray) -> FloatArray:
+    """``V`` (d, r) with ``Psi = V V'``, directions without variance left out (one is kept at least)."""
+    variance, directions = np.linalg.eigh(Psi / np.outer(scale, scale))
+    kept = variance > 1e-12
+    kept[-1] = True
+    return np.asarray(scale[:, None] * directions[:, kept] * np.sqrt(np.maximum(variance[kept], 0.0)))
+
+
+def parts_with_errors(X: FloatArray, X_std: FloatArray, inputs: InputModel, whitening: Whitening) -> RowParts:
+    """Give rows with errors (and gaps, where X is NaN) their parts, with covariances of their own.
+
+    The most likely components of the density make a part each, and all others of a row one Gaussian with their mean and
+    covariance: no variance is lost, whatever their number.
+    """
+    assert inputs.errors is not None
+    std = np.maximum(np.where(np.isnan(X), 0.0, X_std), inputs.errors.floor)
+    found = []
+    for start in range(0, len(X), ROWS):
+        rows = slice(start, start + ROWS)
+        given = merge(inputs.density.condition(X[rows], std[rows]), MAX_PARTS)
+        probability = _likely(given.probabilities)
+        rank, index = np.nonzero(probability.T)
+        Psi = whitening.matrix.T @ given.covariances[index, rank] @ whitening.matrix
+        V = np.linalg.cholesky(0.5 * (Psi + np.swapaxes(Psi, 1, 2)) + JITTER * np.eye(X.shape[1]))
+        found.append((whitening(given.means[index, rank]), start + index, rank, probability[index, rank], V))
+    if not found:
+        return RowParts(whitening(X))
+    columns: list[AnyArray] = [np.concatenate(column) for column in zip(*found, strict=True)]
+    return RowParts(columns[0], None, *columns[1:])
+
+
+def merge(given: Conditional, size: int) -> Conditional:
+    """Put all but the `size` - 1 most likely components of each row together; the most likely ones come first."""
+    order = np.argsort(-given.probabilities, axis=1, kind="stable")
+    sorted_, n = Conditional(*(values[np.arange(len(order))[:, None], order] for values in given)), size - 1
+    if order.shape[1] <= size:
+        return sorted_
+    total = sorted_.probabilities[:, n:].sum(axis=1)
+    part = sorted_.probabilities[:, n:] / np.maximum(total, 1e-300)[:, None]
+    means, covariances = sorted_.means[:, n:], sorted_.covariances[:, n:]
+    centre = np.einsum("ng,nga->na", part, means)
+    off = means - centre[:, None]
+    within = np.einsum("ng,ngab->nab", part, covariances) + np.einsum("ng,nga,ngb->nab", part, off, off)
+    rest = (total, centre, within)
+    return Conditional(*(np.concatenate([a[:, :n], b[:, None]], axis=1) for a, b in zip(sorted_, rest, strict=True)))
