@@ -66,7 +66,7 @@ def test_gaps_stay_gaps_and_tell_nothing() -> None:
 
 @pytest.mark.parametrize("others", [300.0, 3000.0])
 def test_a_band_is_not_overruled_by_the_others(others: float) -> None:
-    """A band that dropped out, though the others are bright, keeps the error of a flux two errors above the measured."""
+    """A band that dropped out, though the others are bright, keeps the error of a flux two errors above its own."""
     flux = np.array([[1.0, others, others]]) * SOFTENING
     values, errors = asinh_magnitude(flux, SOFTENING), asinh_error(SOFTENING, flux, SOFTENING)
     after, errors_after = linearise(values, errors, SOFTENING, DENSITY)

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 from gpzed.gp.whitening import Moments
-from gpzed.incomplete.density import Density, Observations, Steps, choose_mixture, normalise
+from gpzed.incomplete.density import Density, Observations, choose_mixture, normalise
 
 ROOT = np.array([[1.0, 0.0, 0.0], [0.7, 0.7, 0.0], [0.5, 0.3, 0.8]])
 TWO = Density(np.array([0.3, 0.7]), np.array([[1.0, -1.0, 0.5], [0.0, 2.0, 0.0]]), np.stack([ROOT @ ROOT.T, np.eye(3)]))
@@ -125,7 +125,7 @@ def test_steps_are_those_of_scikit_learn():
     rng = np.random.default_rng(2)
     X = np.concatenate([rng.normal(-2, 0.5, (300, 2)), rng.normal(1, 1.0, (500, 2))])
     start = Density(np.array([0.5, 0.5]), X[[0, -1]], np.tile(np.eye(2), (2, 1, 1)))
-    found = Density.fit(Observations.complete(X), start, steps=Steps(7), floor=0.05, ridge=0.0)
+    found = Density.fit(Observations.complete(X), start, max_steps=7, min_change=0.0, floor=0.05, ridge=0.0)
     init = {"weights_init": start.weights, "means_init": start.means, "precisions_init": start.covariances}
     other = GaussianMixture(2, max_iter=7, tol=0.0, reg_covar=0.05, **init)
     with pytest.warns(ConvergenceWarning, match="did not converge"):
@@ -143,7 +143,7 @@ def test_likelihood_never_falls_and_empty_components_go():
         scores.append(score)
     assert np.all(np.diff(scores) > 0.0)
     lost = Density(np.array([0.5, 0.5]), np.array([[1.0, 2.0, 3.0], [90.0, 90.0, 90.0]]), np.tile(np.eye(3), (2, 1, 1)))
-    assert len(Density.fit(rows, lost, steps=Steps(3), min_weight=1.0).weights) == 1
+    assert len(Density.fit(rows, lost, max_steps=3, min_weight=1.0).weights) == 1
 
 
 def test_held_out_rows_choose_as_many_components_as_there_are():

@@ -1,1 +1,1 @@
-"""Rows with gaps or with uncertain inputs."""
+"""Rows with gaps or errors: what is known of their inputs, and what the basis functions make of it."""

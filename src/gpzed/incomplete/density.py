@@ -31,30 +31,12 @@ MIN_GAIN = 0.02
 """Log-likelihood per held-out row that another component must bring."""
 ROWS_PER_COMPONENT = 20
 """Rows per input that a component needs at least."""
+MAX_STEPS, MIN_CHANGE = 500, 1e-7
+"""Of the fit of one Gaussian; see `Density.fit`."""
+MIXTURE_STEPS, MIN_STEP_GAIN = 60, 1e-4
+"""Of the fit of a mixture."""
 MIN_VARIANCE = 1e-4
 """Part of the overall variances that every component of a mixture has at least: none may close in on a few rows."""
-
-
-class Steps(NamedTuple):
-    """When to stop expectation maximisation: what comes first.
-
-    Attributes
-    ----------
-    most : int
-        Steps at most.
-    min_gain : float
-        Log-likelihood per row that a step must gain.
-    min_change : float
-        What some element of the covariances must change by, in units of the standard deviations.
-    """
-
-    most: int
-    min_gain: float = -np.inf
-    min_change: float = -np.inf
-
-
-GAUSSIAN_STEPS = Steps(500, min_change=1e-7)
-MIXTURE_STEPS = Steps(60, min_gain=1e-4)
 
 
 class Conditional(NamedTuple):
@@ -98,7 +80,9 @@ class Density:
         rows: Observations,
         start: Density | None = None,
         *,
-        steps: Steps = GAUSSIAN_STEPS,
+        max_steps: int = MAX_STEPS,
+        min_change: float = MIN_CHANGE,
+        min_gain: float = -np.inf,
         floor: FloatArray | float = 0.0,
         min_weight: float = 0.0,
         ridge: float = RIDGE,
@@ -110,7 +94,12 @@ class Density:
         rows : Observations
         start : Density or None
             Where to start from, with as many components as are wanted; one Gaussian without correlations if None.
-        steps : Steps
+        max_steps : int
+            Steps at most.
+        min_change : float
+            Stop when no element of the covariances changes by more, in units of the standard deviations.
+        min_gain : float
+            Stop when a step gains less log-likelihood per row.
         floor : ndarray of shape (d,), or float
             Added to the variances of every component in every step.
         min_weight : float
@@ -120,13 +109,21 @@ class Density:
         """
         density = rows.uncorrelated() if start is None else start
         before = -np.inf
-        for _ in range(steps.most):
+        for _ in range(max_steps):
             updated, score = density._step(rows, floor, min_weight, ridge)
-            has_settled = score - before < steps.min_gain or density._change(updated) < steps.min_change
+            has_settled = score - before < min_gain or density._change(updated) < min_change
             density, before = updated, score
             if has_settled:
                 break
         return density
+
+    def with_spare(self, other: Density) -> Density:
+        """Add the components of another density with weight zero: no row is theirs unless it is given to them."""
+        return Density(
+            np.concatenate([self.weights, 0.0 * other.weights]),
+            np.concatenate([self.means, other.means]),
+            np.concatenate([self.covariances, other.covariances]),
+        )
 
     @property
     def mean(self) -> FloatArray:
@@ -176,7 +173,9 @@ class Density:
         values = np.eye(seen.shape[1])[:, :, None, None]
         slopes, Psi, residuals, log_det = _condition(ridged.T[..., None], seen.T[:, None], noise, values)
         maps = np.concatenate([slopes.T, residuals.T], axis=-1)
-        constants = np.log(self.weights) - 0.5 * (log_det.T + LOG_2PI * seen.sum(axis=1)[:, None])
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(self.weights)
+        constants = log_weights - 0.5 * (log_det.T + LOG_2PI * seen.sum(axis=1)[:, None])
         return Regressions(self.means, seen, maps, np.ascontiguousarray(Psi.T), constants)
 
     def fill(self, X: FloatArray) -> FloatArray:
@@ -439,4 +438,5 @@ def fit_mixture(gaussian: Density, rows: Observations, n_components: int, rng: n
     within = [np.cov(X[own].T, bias=True).reshape(d, d) if own.sum() > d else np.eye(d) for own in clusters]
     covariances = (np.stack(within) + 0.05 * np.eye(d)) * np.outer(scale, scale)
     start = Density(share / share.sum(), centres * scale, covariances)
-    return Density.fit(rows, start, steps=MIXTURE_STEPS, floor=MIN_VARIANCE * np.diagonal(gaussian.covariance))
+    floor = MIN_VARIANCE * np.diagonal(gaussian.covariance)
+    return Density.fit(rows, start, max_steps=MIXTURE_STEPS, min_change=0.0, min_gain=MIN_STEP_GAIN, floor=floor)

@@ -17,7 +17,7 @@ from gpzed._types import AnyArray, FloatArray, IntArray
 from gpzed.gp.whitening import Whitening
 from gpzed.incomplete.blur import Kind
 from gpzed.incomplete.density import Conditional, Density, Regressions, normalise
-from gpzed.incomplete.patterns import InputModel, Pattern, patterns_of
+from gpzed.incomplete.patterns import InputModel, Pattern, error_variances, patterns_of
 from gpzed.prediction import Prediction
 
 MAX_PARTS = 3
@@ -120,25 +120,24 @@ class PatternTable:
         single: Density | None = None,
         rare: Collection[Pattern] = (),
     ) -> None:
-        self.inputs, self.whitening = inputs, whitening
+        self.inputs, self.whitening, self._n_own = inputs, whitening, len(inputs.density.weights)
+        density = inputs.density if single is None or self._n_own == 1 else inputs.density.with_spare(single)
         incomplete = [pattern for pattern in patterns if not pattern.is_complete]
         self._index = {pattern: index for index, pattern in enumerate(incomplete)}
-        g, d = inputs.density.means.shape
-        seen, noise = np.array([one.seen for one in incomplete], dtype=bool).reshape(-1, d), inputs.noise(incomplete)
-        densities = [inputs.density] if single is None or g == 1 else [inputs.density, single]
-        self._given = [density.regress(seen, noise.reshape(-1, d)) for density in densities]
-        self._means = np.concatenate([density.means for density in densities])
-        self._is_rare = np.array([pattern in set(rare) for pattern in incomplete], dtype=bool)
-        kinds: list[Kind] = []
-        self.labels: list[tuple[Pattern, int]] = []
-        self._kind = np.zeros((len(incomplete), g + 1), dtype=np.intp)  # of every pattern and component
-        for index, pattern in enumerate(incomplete):
-            has_all = len(densities) == 1 or not self._is_rare[index]
-            for component in range(0 if has_all else g, g + len(densities) - 1):
-                self.labels.append((pattern, component))
-                scale, given = densities[component // g].scale, self._given[component // g]
-                kinds.append(_whitened_kind(given, index, component % g, scale, whitening))
-                self._kind[index, component] = len(kinds)
+        shape, g = (len(incomplete), density.means.shape[1]), len(density.weights)
+        seen = np.array([pattern.seen for pattern in incomplete], dtype=bool).reshape(shape)
+        self._given = density.regress(seen, error_variances(incomplete, inputs.errors).reshape(shape))
+        self._is_rare = np.array([g > self._n_own and pattern in rare for pattern in incomplete], dtype=bool)
+        self._kind = np.zeros((len(incomplete), g), dtype=np.intp)  # of every pattern and component
+        self.labels = [
+            (pattern, component)
+            for pattern, is_rare in zip(incomplete, self._is_rare, strict=True)
+            for component in range(self._n_own if is_rare else 0, g)
+        ]
+        kinds = []
+        for number, (pattern, component) in enumerate(self.labels, 1):
+            self._kind[self._index[pattern], component] = number
+            kinds.append(_whitened_kind(self._given, self._index[pattern], component, density.scale, whitening))
         self.kinds = tuple(kinds)
 
     def parts(self, X: FloatArray, X_std: FloatArray | None = None) -> RowParts:
@@ -159,20 +158,19 @@ class PatternTable:
     def _some_parts(self, pattern: int, rows: IntArray, X: FloatArray) -> tuple[AnyArray, ...]:
         """Parts of rows that have one pattern: fields of `RowParts` up to the probability."""
         values = np.where(np.isnan(X[rows]), 0.0, X[rows])
-        (logs, offsets), *more = (given.expect(values, [(pattern, slice(None))]) for given in self._given)
-        expected = self._means[:, None] + np.concatenate([offsets, *(extra for _, extra in more)])
+        logs, offsets = self._given.expect(values, [(pattern, slice(None))])
         probability = normalise(logs)[0].T
-        if more:
+        if len(logs) > self._n_own:
             component = probability.argmax(axis=1)
-            component[(probability.max(axis=1) < LIKELY) | self._is_rare[pattern]] = len(expected) - 1
+            component[(probability.max(axis=1) < LIKELY) | self._is_rare[pattern]] = self._n_own
             component, probability = component[:, None], np.ones((len(rows), 1))
         else:
             component = np.argsort(-probability, axis=1, kind="stable")[:, :MAX_PARTS]
             probability = _likely(np.take_along_axis(probability, component, axis=1))
         rank, index = np.nonzero(probability.T)
         chosen = component[index, rank]
-        kind = self._kind[pattern, chosen]
-        return self.whitening(expected[chosen, index]), kind, rows[index], rank, probability[index, rank]
+        expected = self.whitening(self._given.means[chosen] + offsets[chosen, index])
+        return expected, self._kind[pattern, chosen], rows[index], rank, probability[index, rank]
 
 
 def _chunks(rows: IntArray) -> list[IntArray]:

@@ -253,12 +253,10 @@ class InputModel:
     density: Density
     errors: ErrorClasses | None
 
-    def noise(self, patterns: Iterable[Pattern]) -> FloatArray:
-        """Look up the error variances that go with patterns, (p, d)."""
-        return _noise(patterns, self.errors)
 
+def error_variances(patterns: Iterable[Pattern], errors: ErrorClasses | None) -> FloatArray:
+    """Look up the error variances that go with patterns, (p, d)."""
 
-def _noise(patterns: Iterable[Pattern], errors: ErrorClasses | None) -> FloatArray:
     def variances(pattern: Pattern) -> FloatArray:
         if errors is None or not pattern.error_class:
             return np.zeros(len(pattern.observed))
@@ -295,7 +293,7 @@ def fit_inputs(
     else:
         patterns, parts = list(summary.moments), list(summary.moments.values())
         seen = np.array([pattern.seen for pattern in patterns])
-        gaussian = Density.fit(Observations.from_moments(parts, seen, _noise(patterns, errors)))
+        gaussian = Density.fit(Observations.from_moments(parts, seen, error_variances(patterns, errors)))
         weight = sum(part.weight for part in parts)
         moments = Moments(weight, gaussian.mean, gaussian.covariance * weight)
     is_mixture = sample is not None and n_components != 1 and not (summary.is_complete and n_components is None)
@@ -311,4 +309,4 @@ def _observations(rows: RawRows, errors: ErrorClasses | None) -> Observations:
     order = np.argsort(which, kind="stable")
     counts, seen = np.bincount(which, minlength=len(patterns)), np.array([pattern.seen for pattern in patterns])
     X = np.nan_to_num(rows.X[order], nan=0.0)
-    return Observations(X, rows.omega[order], counts, seen, _noise(patterns, errors))
+    return Observations(X, rows.omega[order], counts, seen, error_variances(patterns, errors))

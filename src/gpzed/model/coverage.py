@@ -19,7 +19,7 @@ from sklearn.cluster import kmeans_plusplus
 from gpzed._types import AnyArray, FloatArray
 from gpzed.engine.threads import Scratch, Team, block_rows
 from gpzed.gp.whitening import Moments, Whitening, fit_whitening
-from gpzed.incomplete.density import Density, Observations, Steps, normalise
+from gpzed.incomplete.density import Density, Observations, normalise
 from gpzed.model.data import TrainingData
 from gpzed.prediction import Prediction
 
@@ -30,7 +30,8 @@ HELD_FRACTION = 0.25
 MAX_COMPONENTS = 8
 ROWS_PER_NUMBER = 4.0
 """Rows per free number of a component of the density."""
-STEPS = Steps(60, min_gain=1e-3)
+MAX_STEPS, MIN_GAIN = 60, 1e-3
+"""Of the fit of the density: steps at most, and log-likelihood per row that each must gain."""
 TAIL = 0.02
 """Share of the rows kept aside whose densities give the slope of the tail below them."""
 N_LEVELS = 200
@@ -200,8 +201,10 @@ def fit_density(U: FloatArray, rng: np.random.Generator) -> Density:
     K = int(np.clip(n / (ROWS_PER_NUMBER * numbers), 1, MAX_COMPONENTS))
     means = kmeans_plusplus(U, K, random_state=int(rng.integers(2**31)))[0]
     start = Density(np.full(K, 1.0 / K), means, np.broadcast_to(np.eye(d), (K, d, d)))
-    finest = n ** (-2.0 / (d + 4.0))  # Scott's rule: so many rows show nothing finer
-    return Density.fit(Observations.complete(U), start, steps=STEPS, floor=finest, min_weight=1.0, ridge=0.0)
+    rows, floor = Observations.complete(U), n ** (-2.0 / (d + 4.0))  # Scott's rule: so many rows show nothing finer
+    return Density.fit(
+        rows, start, max_steps=MAX_STEPS, min_change=0.0, min_gain=MIN_GAIN, floor=floor, min_weight=1.0, ridge=0.0
+    )
 
 
 def return_to_prior(

@@ -6,7 +6,7 @@ without a change to the mathematics or to the training loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -39,7 +39,7 @@ class Standardisation:
     inputs : InputModel
         For rows with missing or noisy inputs.
     table : PatternTable or None
-        Kinds of the training rows; None once training is over.
+        Patterns of the training rows; None once training is over.
     """
 
     whitening: Whitening
@@ -87,11 +87,11 @@ class TrainingData(Protocol):
         ...
 
     def validation(self, map_: Standardisation, width: int, n_threads: int | None) -> Engine | None:
-        """Engine over the rows held out."""
+        """Engine over the held-out rows."""
         ...
 
     def everything(self, map_: Standardisation, width: int, n_threads: int | None) -> Engine:
-        """Engine over all rows that belong to the training set, those held out from it included."""
+        """Engine over all rows that belong to the training set, held-out ones included."""
         ...
 
 
@@ -118,7 +118,7 @@ def split_rows(
 ) -> tuple[RawRows, RawRows | None]:
     """Hold out a random `fraction` of rows for validation; none where that would leave too few to judge by.
 
-    A part `shared` of those held out is the same in every split of the same rows, and comes first.
+    A part `shared` of the held-out rows is the same in every split of the same rows, and comes first.
     """
     n = len(rows.y)
     n_valid = round(fraction * n)
@@ -139,7 +139,7 @@ class ArrayData:
     train : RawRows
     valid : RawRows or None
     valid_is_part : bool
-        Whether the rows held out may serve the final posterior of the weights.
+        Whether the held-out rows may serve the final posterior of the weights.
     """
 
     def __init__(self, train: RawRows, valid: RawRows | None, *, valid_is_part: bool = True) -> None:
@@ -199,18 +199,16 @@ class StreamData:
     source : iterable of RawRows
         The same chunks on every pass.
     fraction : float
-        Part of the rows held out, until `MAX_STREAM_VALIDATION` are; ignored if `valid` is given.
+        Part of the rows to hold out, until `MAX_STREAM_VALIDATION` are; ignored if `valid` is given.
     valid : RawRows or None
     seed : int
         Decides which rows are held out, chunk by chunk.
     """
 
     def __init__(self, source: Iterable[RawRows], fraction: float, valid: RawRows | None, seed: int) -> None:
-        self.source, self.seed, self.fraction = source, seed, fraction
-        self.is_split = valid is None and fraction > 0.0
+        self.source, self.seed = source, seed
         n_total = sum(len(rows.y) for rows in source)
-        if round(fraction * n_total) < MIN_VALIDATION:
-            self.is_split = False
+        self.is_split = valid is None and round(fraction * n_total) >= MIN_VALIDATION
         self.fraction = min(fraction, MAX_STREAM_VALIDATION / max(n_total, 1))
         self.n, self.d, held, self.has_errors = 0, 0, [], False
         target: Moments | None = None
@@ -253,7 +251,7 @@ class StreamData:
 
     def identity(self) -> tuple[AnyArray, ...]:
         """See `TrainingData`."""
-        parts = (*(self._summary.moments[key] for key in sorted(self._summary.moments)), self._target)
+        parts = (*(self._summary.moments[pattern] for pattern in sorted(self._summary.moments)), self._target)
         return tuple(array for part in parts for array in (part.mean, part.scatter)) + arrays_of(self.valid)
 
     def summary(self, noise: ErrorClasses | None) -> tuple[PatternMoments, float, float]:
@@ -271,7 +269,7 @@ class StreamData:
         if n_rows is not None and n_rows < self.n:
             rows = self.sample(n_rows, np.random.default_rng(self.seed))
             return ThreadEngine(*map_.rows(rows), width=width, n_threads=n_threads)
-        return StreamEngine(_Mapped(self._train_rows, map_), width=width, n_threads=n_threads)
+        return StreamEngine(_Standardised(self._train_rows, map_), width=width, n_threads=n_threads)
 
     def validation(self, map_: Standardisation, width: int, n_threads: int | None) -> Engine | None:
         """See `TrainingData`."""
@@ -281,18 +279,19 @@ class StreamData:
 
     def everything(self, map_: Standardisation, width: int, n_threads: int | None) -> Engine:
         """See `TrainingData`."""
-        source = _Mapped(lambda: iter(self.source), map_) if self.is_split else _Mapped(self._train_rows, map_)
-        return StreamEngine(source, width=width, n_threads=n_threads)
+        chunks = (lambda: iter(self.source)) if self.is_split else self._train_rows
+        return StreamEngine(_Standardised(chunks, map_), width=width, n_threads=n_threads)
 
 
-class _Mapped:
+@dataclass(frozen=True)
+class _Standardised:
     """Chunks of a source, standardised on the way."""
 
-    def __init__(self, rows: object, map_: Standardisation) -> None:
-        self._rows, self._map = rows, map_
+    chunks: Callable[[], Iterator[RawRows]]
+    map_: Standardisation
 
     def __iter__(self) -> Iterator[Rows]:
-        return (self._map.rows(rows) for rows in self._rows())  # type: ignore[operator]
+        return map(self.map_.rows, self.chunks())
 
 
 def target_moments(moments: Moments) -> tuple[float, float]:
@@ -305,18 +304,18 @@ def target_moments(moments: Moments) -> tuple[float, float]:
 
 
 def merge_duplicates(rows: RawRows) -> RawRows:
-    """Merge identical rows into one with the sum of their weights, and put rows into an order of their own.
+    """Merge identical rows into one with the sum of their weights, and sort the rows.
 
-    The likelihood is the same, and the fit no longer depends on the order in which the rows came.
+    The likelihood is the same, and the fit no longer depends on the order of the rows.
     """
     y = rows.y
     X = rows.X if rows.X_std is None else np.hstack([rows.X, rows.X_std])
     X = np.where(np.isnan(X), MISSING, X) if np.isnan(X).any() else X
     coefficients = np.random.default_rng(0).standard_normal(X.shape[1] + 1)
-    key = y * coefficients[0]
+    code = y * coefficients[0]
     for column, coefficient in zip(X.T, coefficients[1:], strict=True):
-        key = key + column * coefficient
-    order = np.lexsort((y, *X.T[::-1], key)) if len(y) < 2000 else np.argsort(key, kind="stable")
+        code = code + column * coefficient
+    order = np.lexsort((y, *X.T[::-1], code)) if len(y) < 2000 else np.argsort(code, kind="stable")
     X, y, rows = X[order], y[order], rows.take(order)
     is_new = np.ones(len(y), dtype=bool)
     is_new[1:] = np.any(X[1:] != X[:-1], axis=1) | (y[1:] != y[:-1])
