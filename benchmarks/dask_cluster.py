@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from common import arguments, emit, environment, make_parameters, make_rows
+from gpzed import workflows
 from gpzed.catalog import Catalog, write_catalog
 from gpzed.config import RunConfig
 from gpzed.distributed import DaskEngine, connect, make_shard
@@ -31,7 +32,7 @@ from gpzed.distributed.engine import Call, Shard, add_all
 from gpzed.engine.threads import ThreadEngine
 from gpzed.gp.evidence import backward, evaluate, fit_posterior, forward
 from gpzed.gp.parameters import Layout
-from gpzed.workflows import predict_partitions, train
+from gpzed.workflows import train
 
 CHUNK = 100_000
 
@@ -211,7 +212,7 @@ def predict(client: Any, options: Any, layout: Layout) -> None:
                 write_catalog(Catalog(columns), folder / kind / f"{index:04d}.parquet")
             target = folder / f"{kind}.out"
             arguments_ = (folder / "model.gpzed", folder / kind, target)
-            times[kind] = seconds(lambda given=arguments_: predict_partitions(*given, dask=client))
+            times[kind] = seconds(lambda given=arguments_: workflows.predict(*given, cluster=client))
             sizes[kind] = [sum(f.stat().st_size for f in path.rglob("*.parquet")) for path in (folder / kind, target)]
         n = options.n // CHUNK * CHUNK
         overhead = times["tiny"] / 40

@@ -102,7 +102,8 @@ def main() -> None:
                     started = time.perf_counter()
                     run("predict", paths[1], paths[2], "-o", paths[3], "--quiet")
                     predicted = round(time.perf_counter() - started, 1)
-                    z, prediction, *_ = read_predictions(paths[3])
+                    file = read_predictions(paths[3])
+                    z, prediction = file.z_spec, file.prediction
                     magnitude = table.floats(f"mag_{band}")
                     bright = magnitude < np.nanmedian(magnitude)
                     for rows, which in ((slice(None), "all"), (bright, "bright"), (~bright, "faint")):

@@ -24,7 +24,7 @@ from gpzed.config import RunConfig
 from gpzed.evaluation import metrics
 from gpzed.prediction import Prediction
 from gpzed.workflows import evaluate, predict, train
-from gpzed.workflows.predictions import read_prediction_file
+from gpzed.workflows.predictions import read_predictions
 
 ROOT = Path(__file__).resolve().parents[1]
 CATALOGUES = {
@@ -59,7 +59,7 @@ def tables(folder: Path, name: str) -> tuple[Catalog, Catalog]:
 
 def score_points(path: Path, name: str, output: Path) -> None:
     """Write scores of all numbers that a density may be quoted by, a line each."""
-    file = read_prediction_file(path, need_truth=True)
+    file = read_predictions(path)
     with output.open("a", encoding="utf-8") as stream:
         for point in ("best", "mean", "median", "mode"):
             dz = point_metrics(file.z_spec, file.prediction, point)
@@ -95,11 +95,11 @@ def main() -> None:
                 write_catalog(training, paths[0])
                 write_catalog(test, paths[1])
                 started = time.perf_counter()
-                report = train(paths[0], paths[2], config)
+                report = train(paths[0], paths[2], config).report
                 trained = time.perf_counter()
                 predict(paths[2], paths[1], paths[3])
                 predicted = time.perf_counter()
-                scores = evaluate([paths[3]])[0].to_dict()
+                scores = evaluate(paths[3]).to_dict()
                 if args.points is not None and configuration == "default":
                     score_points(paths[3], name, args.points)
             emit(

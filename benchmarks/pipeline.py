@@ -24,7 +24,7 @@ import numpy as np
 from common import peak_megabytes
 from gpzed.catalog import Catalog, catalog_info, open_writer, write_catalog
 from gpzed.config import RunConfig
-from gpzed.workflows import load_pipeline, predict, train
+from gpzed.workflows import load_photoz_model, predict, train
 
 BANDS = "ugriz"
 BATCH = 1 << 18
@@ -64,14 +64,14 @@ def make_catalogue(path: Path, rows: int, max_seconds: float) -> int:
 
 def memory_rates(model: Path, repeat: int = 5) -> list[float]:
     """Rows per second of mean and both variances for inputs that are in memory, some times over."""
-    trained = load_pipeline(model)
+    trained = load_photoz_model(model)
     X = np.random.default_rng(0).standard_normal((MEMORY_ROWS // 4, len(trained.transformer.names)))
     X = np.asarray(trained.transformer.mean) + 0.5 * X
-    trained.model.predict_distribution(X[:10_000])
+    trained.regressor.predict_distribution(X[:10_000])
     rates = []
     for _ in range(repeat):
         start = time.perf_counter()
-        prediction = trained.model.predict_distribution(X)
+        prediction = trained.regressor.predict_distribution(X)
         assert prediction.mean.size + prediction.model_variance.size + prediction.noise_variance.size == 3 * len(X)
         rates.append(len(X) / (time.perf_counter() - start))
     return rates

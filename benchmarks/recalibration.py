@@ -26,7 +26,7 @@ from gpzed.evaluation import evaluate
 from gpzed.features import FeatureTransformer, fit_transformer
 from gpzed.model.data import TrainingData
 from gpzed.model.recalibration import Recalibration
-from gpzed.workflows.source import resolve_schema
+from gpzed.workflows.schema import resolve_schema
 from mixtures import CATALOGUES, tables
 
 ROOT = Path(__file__).resolve().parents[1]

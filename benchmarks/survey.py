@@ -25,8 +25,9 @@ from gpzed.config import RunConfig, SchemaConfig
 from gpzed.errors import ConvergenceWarning
 from gpzed.evaluation import evaluate
 from gpzed.model.survey import Survey
-from gpzed.workflows import TrainedPipeline, predict_table, train_table
-from gpzed.workflows.source import make_inputs, resolve_schema
+from gpzed.workflows import PhotozModel, predict_table, train_table
+from gpzed.workflows.inputs import make_inputs
+from gpzed.workflows.schema import resolve_schema
 
 ROOT = Path(__file__).resolve().parents[1]
 CATALOGUES = {
@@ -62,10 +63,10 @@ def start(pool: Catalog, bias: str, size: int, rng: np.random.Generator) -> np.n
     return rng.permutation(np.flatnonzero(values <= np.quantile(values, BIASES[bias])))[:size]
 
 
-def choices(trained: TrainedPipeline, pool: Catalog, size: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def choices(trained: PhotozModel, pool: Catalog, size: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Rows of the pool by how they were chosen."""
     inputs = make_inputs(pool, trained.schema, trained.sentinels, trained.transformer)
-    state = Survey(trained.model, inputs.X)
+    state = Survey(trained.regressor, inputs.X)
     p = state.prediction
     return {
         "none": np.empty(0, dtype=int),

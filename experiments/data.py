@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from gpzed._files import file_hash
 from gpzed._types import FloatArray, IntArray
 from gpzed.catalog import Catalog, Photometry, extract_photometry, read_catalog
 from gpzed.config import RunConfig
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.features import FeatureConfig, fit_transformer, photometry_rows
 from gpzed.simulate import simulate_survey
-from gpzed.workflows.source import file_hash, needed_columns, open_info, resolve_schema, valid_redshifts
+from gpzed.workflows.inputs import needed_columns, valid_redshifts
+from gpzed.workflows.schema import open_info, resolve_schema
 
 #: Inputs of the paper (section 6.2): magnitudes and the natural logarithms of their errors.
 PAPER_INPUTS = FeatureConfig(magnitudes="pogson", colours=False, errors="inputs", missing="fill")

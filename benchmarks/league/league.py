@@ -29,7 +29,7 @@ from rail.utils.path_utils import find_rail_file
 
 from gpzed.evaluation import bias, fraction_retained, outlier_fraction, rmse, sigma_nmad
 from gpzed.evaluation import evaluate as evaluate_prediction
-from gpzed.workflows import read_predictions
+from gpzed.workflows import PredictionSource, read_predictions
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -71,7 +71,8 @@ def run_phase(phase: str, name: str) -> dict[str, Any]:
 def score(path: Path) -> dict[str, Any]:
     """Score the densities of a qp file by gpzed's metrics."""
     truth = find_rail_file("examples_data/testdata/test_dc2_validation_9816.hdf5")  # some codes do not pass it on
-    z, prediction, n_rows, _ = read_predictions(path, truth=truth, redshift="redshift")
+    file = read_predictions(PredictionSource(path, truth=truth, redshift="redshift"))
+    z, prediction, n_rows = file.z_spec, file.prediction, file.n_rows
     scores = evaluate_prediction(z, prediction)
     log_density = prediction.log_pdf(z)
     at_mode: dict[str, Any] = {"point": "mode"}

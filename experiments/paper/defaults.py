@@ -21,7 +21,8 @@ from gpzed.evaluation import evaluate
 from gpzed.prediction import Prediction
 from gpzed.simulate import simulate_survey
 from gpzed.workflows import predict_table, train_table
-from gpzed.workflows.source import open_info, resolve_schema, valid_redshifts
+from gpzed.workflows.inputs import valid_redshifts
+from gpzed.workflows.schema import open_info, resolve_schema
 
 FORMATS = {
     "rmse": ("RMSE", ".4f"),
@@ -81,8 +82,8 @@ def _parts(bench: Bench) -> Sequence[Part]:
             trained = train_table(learn, schema, config)
         seconds = time.perf_counter() - started
         prediction, _ = predict_table(trained, judge, schema)
-        status = [report.status for report in trained.model.reports_]
-        options = {"n_basis": trained.model.n_basis_, "n_members": trained.model.n_members, "status": status}
+        status = [report.status for report in trained.regressor.reports_]
+        options = {"n_basis": trained.regressor.n_basis_, "n_members": trained.regressor.n_members, "status": status}
         scores = evaluate(judge.floats(str(schema.redshift)), prediction)
         return {"method": "gpzed, defaults", "metrics": scores, "seconds": seconds, **options}
 

@@ -14,7 +14,7 @@ from experiments.paper.registry import EXPERIMENTS
 from experiments.paper.store import ResultError, obtain, provenance, read_json, write_json
 from gpzed.errors import ConfigError
 from gpzed.plots import figure_style, save_figure
-from gpzed.workflows import Reporter
+from gpzed.workflows import Progress as Reporter
 
 QUICK_SIZE, QUICK_ITERATIONS, QUICK_BASIS, QUICK_COMPLEXITIES = 500, 15, 10, (5, 10)
 

@@ -46,7 +46,7 @@ def table_parts(bench: Bench) -> list[Part]:
 
 def annz2_part(path: str) -> Part:
     """Return the part that scores an output file of ANNz2."""
-    from gpzed.workflows.source import file_hash
+    from gpzed._files import file_hash
 
     def compute() -> dict[str, Any]:
         z, prediction = read_annz2(path)

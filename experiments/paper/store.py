@@ -19,7 +19,7 @@ import numpy as np
 
 import gpzed
 from gpzed.errors import GPzError
-from gpzed.workflows import Reporter
+from gpzed.workflows import Progress as Reporter
 
 DIGITS = 6
 """Significant digits of the numbers in the files."""

@@ -258,12 +258,14 @@ def option_hints(section: str) -> dict[str, Any]:
     Parameters
     ----------
     section : str
-        Name of a section of `RunConfig`.
+        Name of a section of `RunConfig`, or "" for the top level.
 
     Returns
     -------
     dict of str to type hint
     """
+    if not section:
+        return {"seed": int}
     kind = _sections()[section]
     resolved = {} if kind is ModelConfig else get_type_hints(kind)
     return {item.name: resolved.get(item.name, item.type) for item in dataclasses.fields(kind)}
@@ -311,6 +313,41 @@ def _made(kind: Any, options: dict[str, Any], source: str, section: str, *argume
     except (ValueError, TypeError) as error:
         place = f", section [{section}]" if section else ""
         raise ConfigError(f"{source}{place}: {error}") from None
+
+
+def as_config(
+    config: RunConfig | Mapping[str, Any] | str | os.PathLike[str] | None, options: Mapping[str, Any]
+) -> RunConfig:
+    """Return a configuration from any form of it, with single options replaced, whatever their section.
+
+    Parameters
+    ----------
+    config : RunConfig, mapping, path of a TOML file, or None for the defaults
+    options : mapping
+        Keys and values.
+
+    Raises
+    ------
+    ConfigError
+        A key is unknown or in two sections, or a value is of the wrong kind.
+    """
+    if isinstance(config, str | os.PathLike):
+        config = load_config(config)
+    elif isinstance(config, Mapping):
+        config = RunConfig.from_dict(config)
+    settled: RunConfig = config or RunConfig()
+    for name, value in options.items():
+        homes = [section for section in ("", *_sections()) if name in option_hints(section)]
+        if not homes:
+            raise ConfigError(f"unknown option `{name}`; {nearest(name, _everywhere(['seed']))}")
+        if len(homes) > 1:
+            raise ConfigError(
+                f"`{name}` is in sections {', '.join(f'[{home}]' for home in homes)}; say which: "
+                f"config={{'{homes[0]}': {{'{name}': {value!r}}}}}"
+            )
+        ready = _checked(value, option_hints(homes[0])[name], name, "option")
+        settled = settled.override(homes[0], **{name: ready})
+    return settled
 
 
 def load_config(path: str | os.PathLike[str]) -> RunConfig:

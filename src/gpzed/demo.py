@@ -28,16 +28,15 @@ from gpzed.plots import (
 from gpzed.simulate import simulate_survey
 from gpzed.workflows import (
     Evaluation,
-    Reporter,
+    Progress,
     evaluate,
-    load_pipeline,
+    load_photoz_model,
     predict,
     read_predictions,
     train,
     write_report,
 )
 
-#: Galaxies in each of the three sets, and what the model may cost: about two minutes on two cores.
 DEFAULT_SIZE = 50_000
 DEFAULT_OPTIONS = {"model": {"n_basis": 100, "n_members": 1}, "training": {"max_iter": 100, "n_epochs": 40}}
 
@@ -71,7 +70,7 @@ def run_demo(
     size: int = DEFAULT_SIZE,
     seed: int = 0,
     options: dict[str, dict[str, Any]] | None = None,
-    reporter: Reporter | None = None,
+    progress: Progress | None = None,
 ) -> DemoReport:
     """Simulate a survey, train on it, predict and evaluate, all through files.
 
@@ -85,26 +84,26 @@ def run_demo(
     seed : int
     options : dict of str to dict, optional
         Sections [model] and [training] of the configuration; small ones by default, to be done in two minutes.
-    reporter : Reporter, optional
+    progress : Progress, optional
 
     Returns
     -------
     DemoReport
     """
-    reporter = reporter or Reporter()
+    progress = progress or Progress()
     out = Path(folder)
     out.mkdir(parents=True, exist_ok=True)
-    reporter.say(f"simulating 3 x {size:,} galaxies of a survey like {survey.upper()}")
+    progress.say(f"simulating 3 x {size:,} galaxies of a survey like {survey.upper()}")
     _simulate(out, survey, size, seed)
     config = RunConfig.from_dict(
         {"seed": seed, "split": {"column": "split"}, **(DEFAULT_OPTIONS if options is None else options)}
     )
     model_file, predictions = out / "model.gpzed", out / "predictions.parquet"
     _clear(out)
-    train(out / "training.parquet", model_file, config, reporter=reporter)
-    predict(model_file, out / "test.parquet", predictions, reporter=reporter)
-    result = evaluate([predictions])[0]
-    reporter.say("drawing figures")
+    train(out / "training.parquet", model_file, config, progress=progress)
+    predict(model_file, out / "test.parquet", predictions, progress=progress)
+    result = evaluate(predictions)
+    progress.say("drawing figures")
     _draw(out, model_file, predictions)
     write_report([predictions], out / "report.html", title=f"gpzed demo: galaxies like those of {survey.upper()}")
     return DemoReport(str(out), result, tuple(sorted(p.name for p in out.iterdir())))
@@ -127,8 +126,10 @@ def _simulate(out: Path, survey: str, size: int, seed: int) -> None:
 
 
 def _draw(out: Path, model_file: Path, predictions: Path) -> None:
-    z, prediction, _, _ = read_predictions(predictions)
-    model = load_pipeline(model_file).model
+    file = read_predictions(predictions)
+    z, prediction = file.z_spec, file.prediction
+    assert z is not None
+    model = load_photoz_model(model_file).regressor
     figures = {
         "scatter": plot_scatter(z, prediction),
         "pit": plot_pit(pit_histogram(z, prediction)),

@@ -13,7 +13,7 @@ import gpzed.cli as cli_package
 from gpzed.catalog import read_catalog
 from gpzed.config import RunConfig
 from gpzed.errors import ConfigError, GPzWarning
-from gpzed.workflows.predict import BASE_COLUMNS
+from gpzed.workflows.columns import BASE_COLUMNS
 from helpers import one_model
 from workflows.galaxy_files import galaxies, write
 
@@ -205,9 +205,9 @@ def test_demo(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (("train", "{f}/train.parquet"), 2, "give the model file to write"),
         (("train", "{f}/trian.parquet", "-o", "x"), 1, "did you mean"),
         (("train", "{f}/train.parquet", "-o", "{f}/x", "--bands", "u,y"), 1, "y"),
-        (("train", "{f}/train.parquet", "-o", "{f}/x", "--n-basis", "many"), 2, "not a number of basis functions"),
+        (("train", "{f}/train.parquet", "-o", "{f}/x", "--n-basis", "many"), 2, "'many' is not a number"),
         (("train", "{f}/train.parquet", "-o", "{f}/x", "--covariance", "VV"), 2, "`covariance` is 'VV'"),
-        (("train", "{f}/train.parquet", "-o", "{f}/x", "--weights", "odd"), 2, "expected one of none"),
+        (("train", "{f}/train.parquet", "-o", "{f}/x", "--weights", "odd"), 2, "is not one of 'none'"),
         (("train", "{f}/train.parquet", "-o", "{f}/no/x"), 2, "does not exist; create it"),
         (("predict", "{f}/train.parquet", "{f}/train.parquet", "-o", "{f}/x.csv"), 1, "expected a gpzed model file"),
         (("predict", "{f}/none.gpzed", "{f}/train.parquet", "-o", "{f}/x.csv"), 1, "there is no file"),
@@ -289,6 +289,6 @@ def test_warnings_of_others_are_shown_in_one_line(call: Call, folder: Path, monk
         warnings.warn("overflow\n  encountered", RuntimeWarning, stacklevel=1)
         raise ConfigError("enough")
 
-    monkeypatch.setattr("gpzed.cli.predict.load_pipeline", load)
+    monkeypatch.setattr("gpzed.cli.predict.load_photoz_model", load)
     _, _, err = call("predict", folder / "model.gpzed", folder / "survey.parquet", "-o", folder / "x.csv")
     assert "warning: RuntimeWarning: overflow encountered\n" in err

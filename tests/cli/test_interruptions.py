@@ -61,7 +61,7 @@ def test_predict_killed_and_resumed_is_the_same_byte_for_byte(suffix: str, folde
     assert refused.returncode == 2
     assert "--resume" in refused.stderr
     message = finish(*arguments, out, "--resume")
-    assert "going on with" in message
+    assert "resuming: " in message
     assert out.read_bytes() == (tmp_path / f"smooth.{suffix}").read_bytes()
     assert not parts.exists()
     assert not [p.name for p in tmp_path.iterdir() if p.name.startswith(".killed")]

@@ -12,7 +12,7 @@ import pytest
 from gpzed.catalog import Catalog, read_catalog
 from gpzed.evaluation import METRICS, binned_metrics, bootstrap, evaluate, rejection_curve, relative_improvement, rmse
 from gpzed.prediction import Prediction
-from gpzed.workflows import read_prediction_file
+from gpzed.workflows import read_predictions
 from workflows.galaxy_files import write
 
 Call = Callable[..., tuple[int, str, str]]
@@ -197,7 +197,7 @@ def test_select_refuses(
         (("--bin-width", "0.1"), 2, "name it with --bins"),
         (("--bins", "z_spec", "--bin-width", "-1"), 2, "`bin_width` is -1.0"),
         (("--bins", "z_spec", "--bin-width", "1e-7"), 2, "give a larger `bin_width`"),
-        (("--bootstrap", "1"), 2, "not in the range"),
+        (("--bootstrap", "1"), 2, "expected at least 2 resamples"),
     ],
 )
 def test_evaluate_refuses(
@@ -234,7 +234,7 @@ def test_parts_of_the_variance_of_a_mixture_are_those_of_the_file(tmp_path: Path
     for k in range(3):
         columns[f"z_weight_{k + 1}"], columns[f"z_mean_{k + 1}"] = p.weights[:, k], p.means[:, k]
         columns[f"z_std_{k + 1}"] = p.component_stds[:, k]
-    file = read_prediction_file(write(Catalog(columns), tmp_path / "m.parquet"), need_truth=False)
+    file = read_predictions(write(Catalog(columns), tmp_path / "m.parquet"), need_truth=False)
     assert file.z_spec is None
     assert not file.has_truth.any()
     np.testing.assert_allclose(file.prediction.component_stds, p.component_stds)

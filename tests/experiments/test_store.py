@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.paper.store import Part, ResultError, floats, obtain, plain, read_json
-from gpzed.workflows import Reporter
+from gpzed.workflows import Progress as Reporter
 
 
 def test_results_are_computed_once(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_missing_inputs_widen_the_mixture(fitted: GPzRegressor) -> None:
 
 
 def test_gaps_are_the_expectation_over_what_is_missing_for_every_head(fitted: GPzRegressor) -> None:
-    model = GPzRegressor.from_parts(fitted._header() | {"coverage": None, "recalibration": None}, fitted.members_)
+    model = GPzRegressor.from_file(replace(fitted.to_file(), coverage=None, recalibration=None))
     row = np.array([[np.nan, 0.4]])
     p = model.predict_distribution(row)
     given = model.members_[0].standardisation.inputs.density.condition(row)

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpzed import load_model
+from gpzed import _files, load_model
+from gpzed._files import write_atomically
 from gpzed.errors import GPzError, ModelFormatError
-from gpzed.model import container
-from gpzed.model.container import DIGEST_SIZE, MAGIC, pack, unpack, write_atomically
+from gpzed.model.container import DIGEST_SIZE, MAGIC, pack, unpack
 from helpers import CODES, one_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
@@ -169,30 +169,10 @@ def test_unreadable_file(content, tmp_path):
 
 
 def test_future_version(content, tmp_path):
-    body = content[:-DIGEST_SIZE].replace(b"model 3\n", b"model 7\n", 1)
+    body = content[:-DIGEST_SIZE].replace(b"model 1\n", b"model 7\n", 1)
     (tmp_path / "m").write_bytes(sealed(body))
-    with pytest.raises(ModelFormatError, match=r"format version 7, but this gpzed reads up to version 3.*Upgrade"):
+    with pytest.raises(ModelFormatError, match=r"format version 7, but this gpzed reads up to version 1.*Upgrade"):
         load_model(tmp_path / "m")
-
-
-def test_files_of_version_1_know_the_inputs_by_their_whitening(content, tmp_path):
-    header, arrays = parts(content)
-    old = {name: array for name, array in arrays.items() if not name.startswith(("0/density", "1/density"))}
-    (tmp_path / "m").write_bytes(pack("model", 1, header, old))
-    (tmp_path / "new").write_bytes(content)
-    density, expected = (load_model(tmp_path / n).members_[0].standardisation.inputs.density for n in ("m", "new"))
-    np.testing.assert_allclose(density.covariance, expected.covariance, rtol=1e-6)
-
-
-def test_heads_of_version_2_have_no_offsets_for_gaps(wave, tmp_path):
-    model = quick(n_heads=2, n_epochs=2, validation_fraction=0.0).fit(*wave)
-    model.save(tmp_path / "new")
-    header, arrays = parts((tmp_path / "new").read_bytes())
-    assert arrays.pop("0/mixture_offsets").shape == (2, 2)
-    (tmp_path / "old").write_bytes(pack("model", 2, header, arrays))
-    X = np.array([[0.3, 0.1], [np.nan, 0.1]])
-    old, new = (load_model(tmp_path / name).predict_distribution(X) for name in ("old", "new"))
-    np.testing.assert_array_equal(old.noise_variances, new.noise_variances)
 
 
 def test_another_kind_of_file(tmp_path):
@@ -202,14 +182,14 @@ def test_another_kind_of_file(tmp_path):
 
 
 def parts(content):
-    header, arrays = unpack(content, "model", 3, source="m", error=ModelFormatError)
+    header, arrays = unpack(content, "model", 1, source="m", error=ModelFormatError)
     return header, arrays
 
 
 def damage(content, change):
     header, arrays = parts(content)
     change(header, arrays)
-    return pack("model", 3, header, arrays)
+    return pack("model", 1, header, arrays)
 
 
 @pytest.mark.parametrize(
@@ -221,12 +201,20 @@ def damage(content, change):
         lambda h, a: h.update(members=[]),
         lambda h, a: h.update(members=3),
         lambda h, a: h["parameters"].update(no_such_option=1),
-        lambda h, a: h["members"][0].update(covariance="XX"),
-        lambda h, a: h["members"][0].pop("b"),
-        lambda h, a: h["members"][0].update(m=99),
-        lambda h, a: a.pop("0/P"),
-        lambda h, a: a.update({"0/P": a["0/P"][:-1]}),
-        lambda h, a: a.update({"0/w_mean": a["0/w_mean"][:-1]}),
+        lambda h, a: h["members"][0]["layout"].update(structure="XX"),
+        lambda h, a: h["members"][0]["parameters"].pop("b"),
+        lambda h, a: h["members"][0]["parameters"].update(b=None),
+        lambda h, a: h["members"][0]["layout"].update(m=99),
+        lambda h, a: h["members"][0]["layout"].update(m=4.0),
+        lambda h, a: h["members"][0].update(surprise=1),
+        lambda h, a: h["coverage"].update(tail_scale="wide"),
+        lambda h, a: a.pop("members/0/parameters/P"),
+        lambda h, a: a.update(surprise=np.zeros(3)),
+        lambda h, a: a.update({"members/0/parameters/P": a["members/0/parameters/P"][:-1]}),
+        lambda h, a: a.update({"members/0/parameters/P": a["members/0/parameters/P"].astype(np.float32)}),
+        lambda h, a: a.update({"members/0/posterior/w_mean": a["members/0/posterior/w_mean"][:-1]}),
+        lambda h, a: a.update({"members/0/report/history": a["members/0/report/history"][:, 1:]}),
+        lambda h, a: a.update({"coverage/Ct": a["coverage/Ct"][:, 1:]}),
     ],
     ids=[
         "no members",
@@ -237,10 +225,18 @@ def damage(content, change):
         "unknown option",
         "unknown structure",
         "no b",
+        "b null",
         "other m",
+        "m not whole",
+        "unknown field",
+        "text for a number",
         "no centres",
+        "unknown array",
         "a centre short",
+        "single precision",
         "a weight short",
+        "a column short",
+        "a coefficient short",
     ],
 )
 def test_a_sealed_file_with_parts_missing_or_garbled(content, tmp_path, change):
@@ -265,6 +261,8 @@ def raw(text, arrays=b""):
         raw(json.dumps({"header": {}, "arrays": [["a", "<f8", [-1]]]}).encode(), bytes(8)),
         raw(json.dumps({"header": {}, "arrays": [["a", "nonsense", [1]]]}).encode(), bytes(8)),
         raw(json.dumps({"header": {}, "arrays": [["a", "<f8"]]}).encode(), bytes(8)),
+        raw(b'{"header": ' + b"[" * 100_000 + b"]" * 100_000 + b', "arrays": []}'),
+        raw(json.dumps({"header": {}, "arrays": [["a", "<f8", [10**30]]]}).encode(), bytes(8)),
         sealed(MAGIC + b"model 1\n" + (2**62).to_bytes(8, "little")),
         sealed(MAGIC + b"model 1\n"),
     ],
@@ -278,6 +276,8 @@ def raw(text, arrays=b""):
         "negative",
         "no such type",
         "no shape",
+        "deep",
+        "huge",
         "endless header",
         "no header",
     ],
@@ -323,7 +323,7 @@ def test_loading_imports_nothing_that_executes(model, tmp_path):
 # -------------------------------------------------------------------------------------------- writing
 
 
-@pytest.mark.parametrize("step", ["fsync", "replace", "chmod"])
+@pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_a_failure_while_writing_leaves_the_old_file(model, tmp_path, monkeypatch, step):
     path = tmp_path / "m.gpzed"
     path.write_bytes(b"the old one")
@@ -332,7 +332,7 @@ def test_a_failure_while_writing_leaves_the_old_file(model, tmp_path, monkeypatc
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(container.os, step, fail)
+        patch.setattr(_files.os, step, fail)
         with pytest.raises(OSError, match="No space left"):
             model.save(path)
     assert path.read_bytes() == b"the old one"
@@ -343,7 +343,7 @@ def test_an_interrupt_while_writing_leaves_nothing_behind(tmp_path, monkeypatch)
     def interrupt(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(container.os, "fsync", interrupt)
+    monkeypatch.setattr(_files.os, "fsync", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write_atomically(tmp_path / "f", b"x")
     assert os.listdir(tmp_path) == []

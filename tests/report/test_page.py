@@ -83,7 +83,7 @@ def move(page: Any, percent: int) -> None:
 
 def expected(path: Path, percent: int) -> dict[str, str]:
     """Return what `gpzed evaluate --keep` says."""
-    result = evaluate([path], EvaluationOptions(keep=percent / 100))[0]
+    result = evaluate(path, EvaluationOptions(keep=percent / 100))
     return shown({**result.metrics, "n": result.n_used})
 
 

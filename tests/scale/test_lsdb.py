@@ -13,7 +13,7 @@ import gpzed.distributed.lsdb
 from gpzed.catalog import Catalog
 from gpzed.config import PredictConfig
 from gpzed.errors import ConfigError
-from gpzed.workflows import load_pipeline, predict_columns, predict_table, train
+from gpzed.workflows import load_photoz_model, predict_columns, predict_table, train
 from workflows.galaxy_files import galaxies, quick_config, with_sentinels, write
 
 if importlib.util.find_spec("lsdb") is None:
@@ -50,7 +50,7 @@ def folder(tmp_path_factory, survey):
 
 
 def expected_columns(folder, frame, options=None):
-    trained = load_pipeline(folder / "model.gpzed")
+    trained = load_photoz_model(folder / "model.gpzed")
     table = Catalog({n: frame[n].to_numpy(dtype=np.float64) for n in frame.columns if n.startswith("mag")})
     return predict_columns(predict_table(trained, table)[0], options)
 
@@ -68,7 +68,7 @@ def check(result, original, folder):
 def test_map_partitions(folder, how):
     catalogue = lsdb.open_catalog(folder / "survey")
     path = folder / "model.gpzed"
-    model = {"shared": gpzed.distributed.lsdb.open_model, "path": str, "object": load_pipeline}[how](path)
+    model = {"shared": gpzed.distributed.lsdb.open_model, "path": str, "object": load_photoz_model}[how](path)
     result = catalogue.map_partitions(gpzed.distributed.lsdb.predict, model)
     computed = result.compute()
     assert list(result.dtypes.index) == list(computed.columns)
@@ -114,7 +114,7 @@ def test_hats_in_hats_out_by_the_command_line(client, folder, tmp_path, where, c
 
 def test_chosen_columns_keep_the_position(folder, tmp_path):
     options = PredictConfig(columns=("id",), quantiles=(0.5,))
-    report = gpzed.distributed.lsdb.predict_hats(folder / "model.gpzed", folder / "survey", tmp_path / "out", options)
+    report = gpzed.workflows.predict(folder / "model.gpzed", folder / "survey", tmp_path / "out", options)
     after = lsdb.open_catalog(tmp_path / "out", columns="all")
     assert set(after.columns) == {"ra", "dec", "id", *report.columns}
     assert "z_q50" in after.columns

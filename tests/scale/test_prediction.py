@@ -14,7 +14,7 @@ import pytest
 from gpzed.catalog import read_catalog, write_catalog
 from gpzed.config import PredictConfig
 from gpzed.errors import CatalogError, ConfigError
-from gpzed.workflows import predict, predict_partitions, train
+from gpzed.workflows import predict, train
 from workflows.galaxy_files import galaxies, quick_config, with_sentinels, write
 
 
@@ -41,7 +41,7 @@ def tree(root):
 
 def test_one_file_for_every_file_with_the_rows_of_plain_prediction(client, folder, tmp_path):
     options = PredictConfig(quantiles=(0.16,), chunk_rows=64)
-    report = predict_partitions(folder / "model.gpzed", folder / "survey", tmp_path / "out", options, dask=client)
+    report = predict(folder / "model.gpzed", folder / "survey", tmp_path / "out", options, cluster=client)
     assert set(tree(tmp_path / "out")) == {"a.parquet", "b.parquet", "deep/c.parquet", "deep/d.parquet"}
     assert not (tmp_path / "out.parts").exists()
     plain = predict(folder / "model.gpzed", folder / "whole.parquet", tmp_path / "plain.parquet", options)
@@ -58,19 +58,19 @@ def test_one_file_for_every_file_with_the_rows_of_plain_prediction(client, folde
 
 def test_again_is_nothing_new_and_another_run_is_refused(client, folder, tmp_path):
     arguments = (folder / "model.gpzed", folder / "survey", tmp_path / "out")
-    first = predict_partitions(*arguments, dask=client)
+    first = predict(*arguments, cluster=client)
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "out").rglob("*.parquet")}
-    again = predict_partitions(*arguments, dask=client)
+    again = predict(*arguments, cluster=client)
     assert again.n_resumed == again.n_rows == 500
     assert again.flags == first.flags
     assert {file: file.stat().st_mtime_ns for file in before} == before
     with pytest.raises(ConfigError, match="from another model, catalogue or other options"):
-        predict_partitions(*arguments, PredictConfig(quantiles=(0.5,)), dask=client)
+        predict(*arguments, PredictConfig(quantiles=(0.5,)), cluster=client)
 
 
 def test_a_damaged_file_stops_the_run_and_leaves_what_is_finished(client, folder, tmp_path):
     arguments = (folder / "model.gpzed", folder / "survey")
-    predict_partitions(*arguments, tmp_path / "smooth", dask=client)
+    predict(*arguments, tmp_path / "smooth", cluster=client)
     out = tmp_path / "out"
     (tmp_path / "damaged").mkdir()
     for file in (folder / "survey").rglob("*.parquet"):
@@ -83,9 +83,9 @@ def test_a_damaged_file_stops_the_run_and_leaves_what_is_finished(client, folder
     payload[20:half] = bytes(half - 20)
     bad.write_bytes(payload)
     with pytest.raises(CatalogError, match=r"d\.parquet"):
-        predict_partitions(folder / "model.gpzed", tmp_path / "damaged", out, dask=client)
+        predict(folder / "model.gpzed", tmp_path / "damaged", out, cluster=client)
     with pytest.raises(ConfigError, match="--resume"):
-        predict_partitions(folder / "model.gpzed", tmp_path / "damaged", out, dask=client)
+        predict(folder / "model.gpzed", tmp_path / "damaged", out, cluster=client)
     assert not (out / "deep" / "d.parquet").exists()
     for file in out.rglob("*.parquet"):  # what is there is whole
         assert len(read_catalog(file)) == len(read_catalog(tmp_path / "smooth" / file.relative_to(out)))
@@ -93,10 +93,10 @@ def test_a_damaged_file_stops_the_run_and_leaves_what_is_finished(client, folder
 
 def test_arguments_that_do_not_fit(client, folder, tmp_path):
     with pytest.raises(ConfigError, match=r"is not a folder.*leave out --dask"):
-        predict_partitions(folder / "model.gpzed", folder / "whole.parquet", tmp_path / "out", dask=client)
+        predict(folder / "model.gpzed", folder / "whole.parquet", tmp_path / "out", cluster=client)
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="is a file"):
-        predict_partitions(folder / "model.gpzed", folder / "survey", tmp_path / "file", dask=client)
+        predict(folder / "model.gpzed", folder / "survey", tmp_path / "file", cluster=client)
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ def test_a_worker_killed_in_mid_prediction_changes_nothing(own_client, folder, t
     for index in range(12):
         write_catalog(galaxies(4000, seed=index), survey / f"{index:02d}.parquet")
     options = PredictConfig(chunk_rows=100)
-    predict_partitions(folder / "model.gpzed", survey, tmp_path / "smooth", options, dask=own_client)
+    predict(folder / "model.gpzed", survey, tmp_path / "smooth", options, cluster=own_client)
     pids = sorted(own_client.run(os.getpid).values())
     killed = []
 
@@ -118,7 +118,7 @@ def test_a_worker_killed_in_mid_prediction_changes_nothing(own_client, folder, t
 
     thread = threading.Thread(target=kill)
     thread.start()
-    predict_partitions(folder / "model.gpzed", survey, tmp_path / "out", options, dask=own_client)
+    predict(folder / "model.gpzed", survey, tmp_path / "out", options, cluster=own_client)
     thread.join()
     assert 1 <= killed[0] < 12
     assert tree(tmp_path / "out") == tree(tmp_path / "smooth")

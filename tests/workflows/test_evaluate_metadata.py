@@ -21,4 +21,4 @@ def test_evaluate_knows_the_redshift_column_of_training(tmp_path, suffix):
     write_catalog(Catalog(columns), catalogue)
     train(catalogue, model, quick_config())
     predict(model, catalogue, out)
-    assert evaluate([out])[0].redshift == "z"
+    assert evaluate(out).redshift == "z"

@@ -14,7 +14,7 @@ from gpzed.catalog import Catalog, read_catalog, write_catalog
 from gpzed.cli import main
 from gpzed.errors import CatalogError, ConfigError, MissingDependencyError, SchemaError
 from gpzed.prediction import GriddedPrediction, Prediction
-from gpzed.workflows import evaluate, read_predictions, select, write_report
+from gpzed.workflows import Criteria, PredictionSource, evaluate, read_predictions, select, write_report
 from gpzed.workflows.qpfile import is_qp_file, read_qp
 
 RNG = np.random.default_rng(0)
@@ -54,7 +54,7 @@ def test_gaussians_mixtures_cuts_and_tables_say_the_same(tmp_path: Path) -> None
     kinds = [type(read_qp(path).prediction) for path in files]
     assert kinds == [Prediction, Prediction, Prediction, GriddedPrediction]
     assert read_qp(files[2]).prediction.lower == pytest.approx(-2.0)
-    results = evaluate(files)
+    results = [evaluate(file) for file in files]
     for result in results:
         assert (result.redshift, result.n_used) == ("redshift", N)
         for name, value in results[0].metrics.items():
@@ -65,7 +65,8 @@ def test_densities_that_are_none_are_left_out_and_counted(tmp_path: Path) -> Non
     density = Prediction.gaussian(LOC, 0.0, SCALE**2).pdf_grid(GRID)
     density[0], density[1, 3] = 0.0, np.nan
     path = write_qp(tmp_path / "holes.hdf5", "interp", {"yvals": density}, {"xvals": GRID}, {"redshift": Z})
-    z, prediction, n_rows, _ = read_predictions(path, min_redshift=0.5)
+    file = read_predictions(PredictionSource(path, min_redshift=0.5))
+    z, prediction, n_rows = file.z_spec, file.prediction, file.n_rows
     assert n_rows == N
     kept = (Z > 0.5) & (np.arange(N) > 1)
     np.testing.assert_array_equal(z, Z[kept])
@@ -85,14 +86,14 @@ def test_true_redshifts_may_stand_in_a_catalogue(tmp_path: Path, capsys: pytest.
     assert main(["evaluate", str(path), "--truth", str(truth), "--json"]) == 0
     stored = json.loads(capsys.readouterr().out)
     assert (stored["redshift_column"], stored["n"]) == ("z_spec", N)
-    assert evaluate([path], truth=truth, redshift="other")[0].metrics["bias"] > 0.2
+    assert evaluate(path, truth=truth, redshift="other").metrics["bias"] > 0.2
     with pytest.raises(SchemaError, match="name it with --redshift, or give a catalogue of them with --truth"):
-        evaluate([path])
+        evaluate(path)
     write_catalog(Catalog({"z_spec": Z[:4]}), tmp_path / "few.parquet")
     with pytest.raises(CatalogError, match=r"has 4 rows but .* has 30 densities"):
-        evaluate([path], truth=tmp_path / "few.parquet")
+        evaluate(path, truth=tmp_path / "few.parquet")
     with pytest.raises(ConfigError, match="is no file of qp"):
-        evaluate([truth], truth=truth)
+        evaluate(truth, truth=truth)
 
 
 def test_other_representations_need_qp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,10 +116,11 @@ def test_pages_and_selections_of_qp_files(tmp_path: Path) -> None:
     grid = {"yvals": Prediction.gaussian(LOC, 0.0, SCALE**2).pdf_grid(GRID)}
     path = write_qp(tmp_path / "interp.hdf5", "interp", grid, {"xvals": GRID[None]})
     write_catalog(Catalog({"z_spec": Z}), tmp_path / "truth.parquet")
-    page = write_report([path], tmp_path / "page.html", truth=tmp_path / "truth.parquet")
+    source = PredictionSource(path, truth=tmp_path / "truth.parquet")
+    page = write_report([source], tmp_path / "page.html")
     assert page.sets == (("interp", N, True),)
     assert write_report([path], tmp_path / "page.html").sets == (("interp", N, False),)
-    report = select(path, tmp_path / "kept.csv", keep=0.5, truth=tmp_path / "truth.parquet")
+    report = select(source, Criteria(keep=0.5), tmp_path / "kept.csv")
     assert (report.n_kept, report.n_truth) == (N // 2, N)
     np.testing.assert_array_equal(read_catalog(tmp_path / "kept.csv")["row"], report.ids)
 
@@ -131,7 +133,7 @@ def test_the_redshift_that_gpzed_quotes_is_taken_from_its_column(tmp_path: Path)
         write_qp(tmp_path / "interp.hdf5", "interp", {"yvals": density}, {"xvals": GRID[None]}, ancil),
     ]
     for path in files:
-        prediction = read_predictions(path)[1]
+        prediction = read_predictions(path).prediction
         np.testing.assert_allclose(prediction.z_phot, Z + 0.01)
         np.testing.assert_allclose(prediction[3:7].z_phot, Z[3:7] + 0.01)
-        assert evaluate([path])[0].metrics["rmse"] == pytest.approx(np.sqrt(np.mean((0.01 / (1 + Z)) ** 2)))
+        assert evaluate(path).metrics["rmse"] == pytest.approx(np.sqrt(np.mean((0.01 / (1 + Z)) ** 2)))

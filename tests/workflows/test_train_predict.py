@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -21,14 +22,15 @@ from gpzed.errors import (
     TrainingInterruptedError,
 )
 from gpzed.features import Flag
-from gpzed.model.modelfile import read_model, write_model
+from gpzed.model.modelfile import pack_model, unpack_model
 from gpzed.workflows import (
-    Reporter,
+    Progress,
     evaluate,
-    load_pipeline,
+    load_photoz_model,
     plan_training,
     predict,
     predict_table,
+    prediction_plan,
     read_predictions,
     train,
     train_table,
@@ -49,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-class Loud(Reporter):
+class Loud(Progress):
     def __init__(self) -> None:
         self.lines: list[str] = []
 
@@ -61,7 +63,7 @@ class Loud(Reporter):
 
 
 def test_the_model_file_holds_all_that_leads_to_its_inputs(folder: Path) -> None:
-    trained = load_pipeline(folder / "model.gpzed")
+    trained = load_photoz_model(folder / "model.gpzed")
     assert trained.schema.bands == ("u", "g", "r")
     assert trained.transformer.names[0] == "asinh_u"
     assert trained.provenance["rows"]["train"] == 400
@@ -83,7 +85,7 @@ def test_predictions_are_good_and_columns_and_order_are_kept(folder: Path) -> No
     np.testing.assert_allclose(after["z_std"] ** 2, total, rtol=1e-12)
     assert report.n_rows == 300
     assert not (folder / "out.parquet.parts").exists()
-    result = evaluate([folder / "out.parquet"])[0]
+    result = evaluate(folder / "out.parquet")
     assert result.metrics["fr_0.05"] > 80.0
     assert result.metrics["coverage_68"] == pytest.approx(0.68, abs=0.12)
     assert result.n_used == 300
@@ -92,7 +94,7 @@ def test_predictions_are_good_and_columns_and_order_are_kept(folder: Path) -> No
 def test_an_object_without_measurements_gets_the_prior(folder: Path) -> None:
     options = PredictConfig(point="mean", positive=False)
     predict(folder / "model.gpzed", folder / "survey.parquet", folder / "prior.parquet", options)
-    table, trained = read_catalog(folder / "prior.parquet"), load_pipeline(folder / "model.gpzed")
+    table, trained = read_catalog(folder / "prior.parquet"), load_photoz_model(folder / "model.gpzed")
     assert table["z_flags"][4] & Flag.NO_MEASUREMENT
     assert table["z_phot"][4] == trained.redshift_mean
     assert table["z_std"][4] == pytest.approx(trained.redshift_variance**0.5)
@@ -124,16 +126,16 @@ def test_the_parts_of_the_variance_sum_to_the_total_in_files_and_survive_them(fo
     )
     train(folder / "gaps.parquet", folder / "heads.gpzed", config)
     predict(folder / "heads.gpzed", folder / "gaps.parquet", folder / "heads.parquet")
-    out, trained = read_catalog(folder / "heads.parquet"), load_pipeline(folder / "heads.gpzed")
+    out, trained = read_catalog(folder / "heads.parquet"), load_photoz_model(folder / "heads.gpzed")
     parts = {name: out[f"z_var_{name}"] for name in ("model", "noise", "input")}
     np.testing.assert_allclose(sum(parts.values()), out["z_std"] ** 2, rtol=1e-12)
     whole = np.isfinite(columns["mag_u"]) & np.isfinite(columns["mag_r"]) & (np.arange(600) > 5)
     assert np.all(parts["input"][whole] == 0.0)
     assert np.all(parts["input"][50:300] > 0.0)
-    assert any(member.mixture is not None for member in trained.model.members_)
+    assert any(member.mixture is not None for member in trained.regressor.members_)
     prediction, _ = predict_table(trained, read_catalog(folder / "gaps.parquet"))
     assert (prediction.n_heads, prediction.n_inputs) == (4, 2)
-    _, again, *_ = read_predictions(folder / "heads.parquet")
+    again = read_predictions(folder / "heads.parquet").prediction
     for name, values in parts.items():
         np.testing.assert_allclose(getattr(prediction, f"{name}_variance"), values, rtol=1e-12)
         np.testing.assert_allclose(getattr(again, f"{name}_variance"), values, rtol=1e-6, atol=1e-9)
@@ -149,9 +151,9 @@ def test_metadata_documents_flags_and_provenance(folder: Path) -> None:
 
 def test_chunks_shrink_with_the_mixtures_that_they_give(folder: Path) -> None:
     info = catalog_info(folder / "survey.parquet")
-    few, many = (predict_module._chunk_rows(info, ["id"], n_components) for n_components in (1, 100))
-    assert few == predict_module.MAX_CHUNK_ROWS
-    assert many * 100 * 40 <= predict_module.CHUNK_BYTES < 2 * many * 100 * 40
+    few, many = (prediction_plan._chunk_rows(info, ["id"], n_components) for n_components in (1, 100))
+    assert few == prediction_plan.MAX_CHUNK_ROWS
+    assert many * 100 * 40 <= prediction_plan.CHUNK_BYTES < 2 * many * 100 * 40
 
 
 @pytest.mark.parametrize("chunk_rows", [1, 37, 1000])
@@ -178,7 +180,7 @@ def test_quantiles_columns_and_components(folder: Path) -> None:
     assert (np.diff([table[f"z_q{q}"] for q in ("05", "16", "50", "97.5")], axis=0) > 0).all()
     mean = sum(table[f"z_weight_{k}"] * table[f"z_mean_{k}"] for k in (1, 2, 3))
     np.testing.assert_allclose(table["z_mean"], mean, rtol=1e-9)
-    _, prediction, _, _ = read_predictions(folder / "q.parquet")
+    prediction = read_predictions(folder / "q.parquet").prediction
     assert prediction.n_components == 2 + 1
     np.testing.assert_allclose(prediction.quantile(0.16), table["z_q16"], rtol=1e-7)
 
@@ -192,7 +194,7 @@ def test_the_redshift_quoted_is_chosen_and_read_back(folder: Path, point: str, m
     options = PredictConfig(point=point, positive=positive)
     predict(path, folder / "survey.parquet", folder / "point.parquet", options)
     table = read_catalog(folder / "point.parquet")
-    _, prediction, _, _ = read_predictions(folder / "point.parquet")
+    prediction = read_predictions(folder / "point.parquet").prediction
     assert prediction.lower == (0.0 if positive else None)
     np.testing.assert_array_equal(prediction.z_phot, table["z_phot"])
     np.testing.assert_allclose(getattr(prediction, point), table["z_phot"], atol=1e-6)
@@ -214,7 +216,7 @@ def test_a_resumed_run_is_byte_for_byte_the_uninterrupted_one(folder: Path, monk
     arguments = (folder / "model.gpzed", folder / "survey.parquet")
     predict(*arguments, folder / "smooth.parquet", options)
     computed = []
-    original = predict_module.PredictRun._compute
+    original = predict_module.PredictionRun._compute
 
     def count(self: object, table: Catalog) -> object:
         computed.append(table.provenance.row_offset)
@@ -222,7 +224,7 @@ def test_a_resumed_run_is_byte_for_byte_the_uninterrupted_one(folder: Path, monk
             raise Killed
         return original(self, table)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(predict_module.PredictRun, "_compute", count)
+    monkeypatch.setattr(predict_module.PredictionRun, "_compute", count)
     target = folder / "bumpy.parquet"
     with pytest.raises(Killed):
         predict(*arguments, target, options)
@@ -231,6 +233,9 @@ def test_a_resumed_run_is_byte_for_byte_the_uninterrupted_one(folder: Path, monk
         predict(*arguments, target, options)
     with pytest.raises(ConfigError, match="belongs to another run: `chunk_rows` is not the same"):
         predict(*arguments, target, PredictConfig(chunk_rows=51), resume=True)
+    for name, other in (("point", "mode"), ("positive", False), ("quantiles", (0.5,))):
+        with pytest.raises(ConfigError, match=r"belongs to another run: `[a-z]+` is not the same"):
+            predict(*arguments, target, replace(options, **{name: other}), resume=True)
     done = len(list((folder / "bumpy.parquet.parts").glob("*.npy")))
     assert 1 <= done <= 3
     computed[:] = [-1] * 10
@@ -260,7 +265,7 @@ def test_an_error_half_way_leaves_nothing_under_the_final_name(folder: Path, mon
     def full(self: object, index: int, values: object) -> None:
         raise CatalogError("the disk is full")
 
-    monkeypatch.setattr(predict_module.Parts, "store", full)
+    monkeypatch.setattr(predict_module.FinishedChunks, "store", full)
     with pytest.raises(CatalogError, match="disk is full"):
         predict(folder / "model.gpzed", folder / "survey.parquet", folder / "never.parquet")
     assert not (folder / "never.parquet").exists()
@@ -296,7 +301,7 @@ def test_a_catalogue_of_other_names_is_guessed(folder: Path) -> None:
 def test_predicting_twice_replaces_the_old_columns(folder: Path) -> None:
     predict(folder / "model.gpzed", folder / "survey.parquet", folder / "first.parquet")
     loud = Loud()
-    predict(folder / "model.gpzed", folder / "first.parquet", folder / "second.parquet", reporter=loud)
+    predict(folder / "model.gpzed", folder / "first.parquet", folder / "second.parquet", progress=loud)
     assert catalog_info(folder / "second.parquet").names == catalog_info(folder / "first.parquet").names
     assert any("replaced" in line for line in loud.lines)
 
@@ -311,17 +316,18 @@ def test_messages_of_predict(folder: Path) -> None:
         predict(model, survey, folder / "none" / "x.parquet")
     with pytest.raises(ModelFormatError, match="does not begin like a gpzed file"):
         predict(survey, survey, folder / "x.parquet")
-    load_pipeline(model).model.save(folder / "bare.gpzed")
+    load_photoz_model(model).regressor.save(folder / "bare.gpzed")
     with pytest.raises(ModelFormatError, match="without schema and features"):
         predict(folder / "bare.gpzed", survey, folder / "x.parquet")
 
 
 def test_a_model_file_of_another_version_is_named_as_such(folder: Path) -> None:
-    header, members = read_model(folder / "model.gpzed")
-    header["pipeline"]["config"]["model"]["n_necks"] = 3
-    write_model(folder / "later.gpzed", header, members)
+    file = unpack_model((folder / "model.gpzed").read_bytes(), "model.gpzed")
+    assert file.pipeline is not None
+    file.pipeline["config"]["model"]["n_necks"] = 3
+    (folder / "later.gpzed").write_bytes(pack_model(file))
     with pytest.raises(ModelFormatError, match=r"another version of gpzed.*n_necks"):
-        load_pipeline(folder / "later.gpzed")
+        load_photoz_model(folder / "later.gpzed")
 
 
 def test_rows_are_left_out_and_counted(folder: Path) -> None:
@@ -342,14 +348,14 @@ def test_every_kind_of_weight_trains(method: str, folder: Path) -> None:
     table = galaxies(300).with_columns({"weight": np.linspace(0.1, 2.0, 300)})
     write(table, folder / "weighted.parquet")
     options = {"method": method} | ({"target": str(folder / "survey.parquet")} if method == "target" else {})
-    report = train(folder / "weighted.parquet", folder / "w.gpzed", quick_config(weights=options))
+    report = train(folder / "weighted.parquet", folder / "w.gpzed", quick_config(weights=options)).report
     assert report.scores["train"]["fr_0.15"] > 90.0
 
 
 def test_split_column_and_validation_rows(folder: Path) -> None:
     split = np.repeat(["train", "validation", "test"], 100)
     write(galaxies(300).with_columns({"part": split}), folder / "split.parquet")
-    report = train(folder / "split.parquet", folder / "s.gpzed", quick_config(split={"column": "part"}))
+    report = train(folder / "split.parquet", folder / "s.gpzed", quick_config(split={"column": "part"})).report
     assert {name: report.plan.counts[name] for name in ("train", "validation", "test")} == {
         "train": 100, "validation": 100, "test": 100,
     }  # fmt: skip
@@ -396,15 +402,15 @@ def test_messages_of_train(folder: Path) -> None:
 
 def test_messages_of_evaluate(folder: Path) -> None:
     with pytest.raises(SchemaError, match="no column 'z_phot'"):
-        evaluate([folder / "train.parquet"])
+        evaluate(folder / "train.parquet")
     predict(folder / "model.gpzed", folder / "survey.parquet", folder / "bare.csv", PredictConfig(columns=()))
     with pytest.raises(SchemaError, match="no column of true redshifts"):
-        evaluate([folder / "bare.csv"])
+        evaluate(folder / "bare.csv")
     with pytest.raises(SchemaError, match="no column 'redshift'"):
-        evaluate([folder / "bare.csv"], redshift="redshift")
+        evaluate(folder / "bare.csv", redshift="redshift")
     predict(folder / "model.gpzed", folder / "survey.parquet", folder / "high.csv")
     with pytest.raises(CatalogError, match="nothing to score"):
-        evaluate([folder / "high.csv"], min_redshift=5.0)
+        evaluate(folder / "high.csv", min_redshift=5.0)
 
 
 def test_an_empty_catalogue_gives_an_empty_one(folder: Path) -> None:
@@ -426,7 +432,7 @@ def test_naming_the_redshift_keeps_the_photometry_of_training(folder: Path) -> N
     write(table, folder / "two.parquet")
     config = quick_config(schema={"convention": "sdss_model"})
     train(folder / "two.parquet", folder / "two.gpzed", config)
-    assert load_pipeline(folder / "two.gpzed").schema.ebv == "ebv"
+    assert load_photoz_model(folder / "two.gpzed").schema.ebv == "ebv"
     write(table.select([name for name in table.names if name != "ebv"]), folder / "no_ebv.parquet")
     paths = (folder / "two.gpzed", folder / "no_ebv.parquet", folder / "two_out.parquet")
     used = predict(*paths, schema=SchemaConfig(redshift="zz")).schema
@@ -495,7 +501,7 @@ def test_the_checkpoint_outlives_training_until_the_model_is_written(
         def full(self: object, path: Path) -> None:
             raise CatalogError("the disk is full")
 
-        patch.setattr(train_module.TrainedPipeline, "save", full)
+        patch.setattr(train_module.PhotozModel, "save", full)
         with pytest.raises(CatalogError, match="disk is full"):
             train(folder / "train.parquet", output, config, run=Run(checkpoint_every=1))
     assert len(list(folder.glob(f"{output.name}.checkpoint*"))) == n_members
@@ -529,7 +535,7 @@ def test_what_stands_for_no_redshift_is_counted_and_left_out(folder: Path) -> No
     assert plan.counts["no redshift"] == 7
     assert plan.redshift_range == (float(z[7:].min()), float(z[7:].max()))
     predict(folder / "model.gpzed", folder / "odd.parquet", folder / "odd_out.parquet")
-    result = evaluate([folder / "odd_out.parquet"])[0]
+    result = evaluate(folder / "odd_out.parquet")
     assert (result.n_used, result.no_redshift) == (193, expected)
     assert result.redshift_range == plan.redshift_range
     allowed = quick_config(sentinels={"no_redshift": []})
@@ -538,7 +544,7 @@ def test_what_stands_for_no_redshift_is_counted_and_left_out(folder: Path) -> No
 
 def test_a_folder_of_parts_in_use_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = (folder / "model.gpzed", folder / "survey.parquet", folder / "shared.parquet")
-    original = predict_module.PredictRun._compute
+    original = predict_module.PredictionRun._compute
     messages = []
 
     def compute(self: object, table: Catalog) -> object:
@@ -548,7 +554,7 @@ def test_a_folder_of_parts_in_use_is_refused(folder: Path, monkeypatch: pytest.M
         return original(self, table)
 
     with monkeypatch.context() as patch:
-        patch.setattr(predict_module.PredictRun, "_compute", compute)
+        patch.setattr(predict_module.PredictionRun, "_compute", compute)
         predict(*arguments)
     assert messages
     parts = folder / "shared.parquet.parts"
@@ -567,7 +573,7 @@ def test_a_table_in_memory_gives_the_model_and_predictions_of_its_file(folder: P
     table = galaxies(300, seed=3)
     path = write(table, folder / "memory.parquet")
     train(path, folder / "file.gpzed", quick_config())
-    by_file, columns = load_pipeline(folder / "file.gpzed"), ["mag_u", "mag_g", "mag_r"]
+    by_file, columns = load_photoz_model(folder / "file.gpzed"), ["mag_u", "mag_g", "mag_r"]
     errors = [name.replace("mag_", "mag_err_") for name in columns]
     schema = PhotometrySchema.from_columns(columns, errors, redshift="z_spec", id="id")
     trained = train_table(table, schema, quick_config())
@@ -579,7 +585,7 @@ def test_a_table_in_memory_gives_the_model_and_predictions_of_its_file(folder: P
     np.testing.assert_array_equal(found.std, expected.std)
     assert report.n_rows == 300
     trained.save(folder / "memory.gpzed")
-    again, _ = predict_table(load_pipeline(folder / "memory.gpzed"), table)
+    again, _ = predict_table(load_photoz_model(folder / "memory.gpzed"), table)
     np.testing.assert_array_equal(again.means, expected.means)
     with pytest.raises(ConfigError, match="no weight column is known"):
         train_table(table, schema, quick_config(weights={"method": "column"}))
@@ -591,7 +597,7 @@ def test_a_table_may_name_its_columns_and_sentinels_otherwise(folder: Path) -> N
         cut = {name: np.where(table[name] > 21.0, sentinel, table[name]) for name in magnitudes}
         return Catalog({stem + name: cut.get(name, table[name]) for name in table.names})
 
-    trained = load_pipeline(folder / "model.gpzed")
+    trained = load_photoz_model(folder / "model.gpzed")
     magnitudes = [f"mag_{band}" for band in trained.schema.bands]
     schema = PhotometrySchema.from_columns(
         [f"x_{name}" for name in magnitudes], [f"x_{name.replace('mag_', 'mag_err_')}" for name in magnitudes]

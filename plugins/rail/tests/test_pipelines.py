@@ -71,7 +71,7 @@ def test_the_example_goes_from_files_to_metrics() -> None:
     example = str(PLUGIN / "examples" / "dc2.py")
     printed = run("python", example, "out", "--training", TRAINING, "--test", VALIDATION, "--stages", "stages.yml")
     assert "cdeloss_redshift" in printed
-    trained = gpzed.workflows.load_pipeline("out/model_inform_gpzed.gpzed")
+    trained = gpzed.workflows.load_photoz_model("out/model_inform_gpzed.gpzed")
     assert trained.model.n_basis == 5
     assert qp.read("out/output_estimate_gpzed.hdf5").gen_class.name == "truncnorm"
     summary = TableHandle("any", path="out/summary_evaluate_gpzed.hdf5").read()
@@ -129,7 +129,7 @@ def test_rail_interactive(training: Table, validation: Table) -> None:
 
     module = ri.estimation.algos.gpzed
     model = module.gpzed_informer(training_data=training, **{**QUICK, "hdf5_groupname": ""})["model"]
-    assert isinstance(model, gpzed.workflows.TrainedPipeline)
+    assert isinstance(model, gpzed.workflows.PhotozModel)
     output = module.gpzed_estimator(input_data=validation, model=model, hdf5_groupname="", id_col="id")["output"]
     np.testing.assert_array_equal(output.ancil["id"], validation["id"])
     stage = GPZedEstimator.make_stage(name="stage", model=inform(training), hdf5_groupname=GROUP)
@@ -148,11 +148,11 @@ def test_the_factory_of_single_estimates(model_path: str, validation: Table) -> 
 def test_gpzed_evaluates_what_rail_wrote(model_path: str, validation: Table) -> None:
     stage = GPZedEstimator.make_stage(name="scored", model=model_path, hdf5_groupname=GROUP)
     output = stage.estimate({GROUP: validation})
-    (result,) = gpzed.workflows.evaluate([output.path])
+    result = gpzed.workflows.evaluate(output.path)
     assert (result.redshift, result.n_used) == ("redshift", 10)
     dropped = {name: values for name, values in validation.items() if name != "redshift"}
     output = GPZedEstimator.make_stage(name="blind", model=model_path, hdf5_groupname=GROUP).estimate({GROUP: dropped})
-    (blind,) = gpzed.workflows.evaluate([output.path], truth=VALIDATION)
+    blind = gpzed.workflows.evaluate(output.path, truth=VALIDATION)
     assert blind.metrics == pytest.approx(result.metrics)
 
 
@@ -176,11 +176,12 @@ def test_gpzed_reads_every_representation_of_qp(kind: str) -> None:
     ensemble.write_to(f"{kind}.hdf5")
     norm.set_ancil({"redshift": truth})
     norm.write_to("reference.hdf5")
-    found, expected = gpzed.workflows.evaluate([f"{kind}.hdf5", "reference.hdf5"])
+    found, expected = (gpzed.workflows.evaluate(path) for path in (f"{kind}.hdf5", "reference.hdf5"))
     assert found.n_used == 40
     for name in ("rmse", "mll", "crps", "pit_ks", "cde_loss"):
         assert found.metrics[name] == pytest.approx(expected.metrics[name], rel=0.05, abs=0.01), name
-    z, prediction, _, _ = gpzed.workflows.read_predictions(f"{kind}.hdf5")
+    file = gpzed.workflows.read_predictions(f"{kind}.hdf5")
+    z, prediction = file.z_spec, file.prediction
     at = np.linspace(0.4, 1.1, 7)
     np.testing.assert_allclose(prediction.to_qp().pdf(at), prediction.pdf_grid(at), rtol=1e-6, atol=1e-9)
     np.testing.assert_array_equal(z, truth)

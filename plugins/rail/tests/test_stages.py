@@ -20,7 +20,7 @@ from rail.core.data import TableHandle
 
 from gpzed.catalog import read_catalog
 from gpzed.errors import CatalogError, ConfigError, ModelFormatError, SchemaError
-from gpzed.workflows import load_pipeline, predict, predict_columns, predict_table
+from gpzed.workflows import load_photoz_model, predict, predict_columns, predict_table
 from rail.estimation.algos.gpzed import GPZedEstimator, GPZedInformer, GPZedModelHandle, as_catalog
 from rail_data import GROUP, QUICK, TRAINING, VALIDATION, copies, inform, read
 
@@ -70,7 +70,7 @@ def many(validation: Table) -> Table:
 
 def test_numbers_ids_and_columns_are_those_of_gpzed(model_path: str, validation: Table) -> None:
     ensemble = estimate(model_path, validation, quantiles=[0.16, 0.84])
-    trained = load_pipeline(model_path)
+    trained = load_photoz_model(model_path)
     prediction, _ = predict_table(trained, as_catalog(validation, trained.schema.photometry_columns, None))
     np.testing.assert_allclose(ensemble.objdata["means"], prediction.means, rtol=ROUNDING)
     np.testing.assert_array_equal(ensemble.ancil["id"], validation["id"])
@@ -98,7 +98,7 @@ def test_the_model_is_a_file_of_gpzed(training: Table) -> None:
     assert isinstance(handle, GPZedModelHandle)
     assert handle.path == "model_inform.gpzed"
     assert Path(handle.path).read_bytes()[:2] != b"\x80\x04"  # no pickle
-    trained = load_pipeline(handle.path)
+    trained = load_photoz_model(handle.path)
     assert trained.provenance["catalogue"] == TRAINING
     predict(handle.path, VALIDATION, "direct.parquet")
     direct = read_catalog("direct.parquet")
@@ -263,7 +263,7 @@ def test_rails_point_estimates_and_summaries(training: Table, validation: Table)
 def test_columns_and_sentinels_of_another_catalogue(model_path: str, validation: Table) -> None:
     validation["mag_u_lsst"][:4] = 99.0
     usual = estimate(model_path, validation, name="usual")
-    trained = load_pipeline(model_path).schema
+    trained = load_photoz_model(model_path).schema
     renamed = {f"x_{name}": values.copy() for name, values in validation.items()}
     renamed["x_mag_u_lsst"][:4] = np.nan
     names = {

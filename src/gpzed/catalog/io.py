@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from gpzed._files import commit, create_beside, discard
 from gpzed.catalog._astropy import EcsvReader, VotableReader
-from gpzed.catalog._atomic import commit, create_beside, discard
 from gpzed.catalog._csv import CsvReader, CsvWriter
 from gpzed.catalog._fits import FitsReader, FitsWriter
 from gpzed.catalog._format import CatalogInfo, Reader, Writer, choose_columns, reading

@@ -12,12 +12,13 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
 from rich.progress import Task as RichTask
 from rich.table import Table
 from rich.text import Text
 
-from gpzed.workflows import Reporter, Task
+from gpzed.workflows import Progress, Task
 
 #: Seconds between lines of progress when the screen is no terminal.
 PLAIN_SECONDS = 15.0
@@ -35,7 +36,7 @@ class _Rate(ProgressColumn):
 
 
 class _BarTask(Task):
-    def __init__(self, progress: Progress, task_id: Any) -> None:
+    def __init__(self, progress: RichProgress, task_id: Any) -> None:
         self._progress, self._id = progress, task_id
 
     def advance(self, done: int, note: str = "") -> None:
@@ -70,8 +71,8 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-class Terminal(Reporter):
-    """The screen, as a reporter of the pipeline.
+class Terminal(Progress):
+    """The screen, to which workflows tell their progress.
 
     Parameters
     ----------
@@ -130,5 +131,5 @@ class Terminal(Reporter):
                 TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(unit),
                 TimeRemainingColumn(), TextColumn("[dim]{task.fields[note]}"),
             ]  # fmt: skip
-            with Progress(*columns, console=self._err, transient=True) as progress:
+            with RichProgress(*columns, console=self._err, transient=True) as progress:
                 yield _BarTask(progress, progress.add_task(title, total=total, note=""))

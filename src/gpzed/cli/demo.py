@@ -24,7 +24,7 @@ def command(survey: str, size: int, out: str, seed: int, **given: Any) -> int:
     """Simulate a survey, train, predict and evaluate; leaves model, predictions, figures and a log in a folder."""
     terminal = Terminal(given["quiet"])
     start = time.monotonic()
-    report = run_demo(out, survey=survey, size=size, seed=seed, reporter=terminal)
+    report = run_demo(out, survey=survey, size=size, seed=seed, progress=terminal)
     scores = {f"{survey} test set": {**report.evaluation.metrics, "n": report.evaluation.n_used}}
     terminal.say(f"done in {time.monotonic() - start:.0f} s; look at {', '.join(report.files)} in '{report.folder}'")
     lines = [*terminal.log, *(f"{name}: {value:.6g}" for name, value in report.evaluation.metrics.items())]

@@ -8,29 +8,19 @@ import click
 from rich.table import Table
 
 from gpzed.cli.console import Terminal
-from gpzed.cli.options import common
+from gpzed.cli.options import common, field_options, fields_of, source, source_options
 from gpzed.cli.show import bins_table, metrics_table, rejection_table, show_redshifts
 from gpzed.evaluation.display import HEADINGS
 from gpzed.workflows import Evaluation, EvaluationOptions, evaluate, improvements
 
-#: Percentages kept in the table of --rejection.
 PERCENT = (25, 50, 75, 100)
+"""Percentages kept in the table of --rejection."""
 
 
 @click.command("evaluate")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("--redshift", help="Column of the true redshift; guessed by its name otherwise.")
-@click.option("--min-redshift", type=float, help="Only rows above this redshift.")
-@click.option("--max-redshift", type=float, help="Only rows up to this redshift.")
-@click.option("--truth", metavar="CATALOGUE", help="True redshifts, row by row, for files of qp that have none.")
-@click.option("--keep", type=float, help="Score only this fraction, the objects with the smallest predicted variance.")
-@click.option("--weight", help="Column of weights.")
-@click.option("--bootstrap", "n_bootstrap", type=click.IntRange(min=2), help="Error bars from so many resamples.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the resamples.")
-@click.option("--bins", help="Column to give metrics in bins of: z_spec, z_phot, mag_i.")
-@click.option("--bin-width", type=float, help="Width of the bins. Default: 0.1 in redshift, a tenth of the range else.")
-@click.option("--rejection", is_flag=True, help="Metrics against the fraction kept; gains of the first FILE.")
-@click.option("--input-format", "format", help="Format of the files, if the suffix does not tell.")
+@source_options("redshift", "min_redshift", "max_redshift", "truth")
+@field_options(EvaluationOptions, "keep", "weight", "seed", "bins", "bin_width", "rejection", bootstrap="n_bootstrap")
 @common
 def command(files: tuple[str, ...], as_json: bool, quiet: bool, debug: bool, **given: Any) -> int:
     """Score predictions: FILEs that hold z_phot, z_std and true redshifts (z_spec), side by side.
@@ -40,11 +30,9 @@ def command(files: tuple[str, ...], as_json: bool, quiet: bool, debug: bool, **g
     RMSE, MLL, FR and bias are those of the paper (section 6.3): FR0.15 is the percentage of objects with
     |z_spec - z_phot| / (1 + z_spec) < 0.15. With --json and one file: one object; with several: a list.
     """
-    if given["bin_width"] is not None and given["bins"] is None:
-        raise click.UsageError("--bin-width is the width of the bins of a column; name it with --bins")
     terminal = Terminal(quiet)
-    options = EvaluationOptions(**{**given, "n_bootstrap": given["n_bootstrap"] or 0})
-    results = evaluate(files, options)
+    options = EvaluationOptions(**fields_of(EvaluationOptions, given))
+    results = [evaluate(source(file, given), options) for file in files]
     for result in results:
         terminal.say(
             f"{result.path}: {result.n_used:,} of {result.n_rows:,} rows, true redshift in '{result.redshift}'"

@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
+from gpzed._files import file_hash
 from gpzed.cli.console import Terminal
 from gpzed.cli.options import common
 from gpzed.features import flag_legend
 from gpzed.model import GPzRegressor
-from gpzed.workflows import TrainedPipeline, load_estimator, model_hash
+from gpzed.workflows import PhotozModel, load_model
 
 CITATION = "Almosallam, Jarvis & Roberts (2016), MNRAS 462, 726"
 
@@ -21,10 +22,10 @@ CITATION = "Almosallam, Jarvis & Roberts (2016), MNRAS 462, 726"
 def command(model: str, **given: Any) -> int:
     """Show what MODEL, a file written by `gpzed train` or by `GPzRegressor.save`, holds."""
     terminal = Terminal(given["quiet"])
-    stored = load_estimator(model)
-    facts: dict[str, Any] = {"file": model, "sha256": model_hash(model)}
-    if isinstance(stored, TrainedPipeline):
-        facts |= _estimator(stored.model) | _pipeline(stored)
+    stored = load_model(model)
+    facts: dict[str, Any] = {"file": model, "sha256": file_hash(model)}
+    if isinstance(stored, PhotozModel):
+        facts |= _estimator(stored.regressor) | _pipeline(stored)
         lines = _estimator_lines(facts) | _pipeline_lines(facts)
     else:
         facts |= _estimator(stored)
@@ -102,7 +103,7 @@ def _estimator(model: GPzRegressor) -> dict[str, Any]:
     }
 
 
-def _pipeline(trained: TrainedPipeline) -> dict[str, Any]:
+def _pipeline(trained: PhotozModel) -> dict[str, Any]:
     return {
         "bands": list(trained.schema.bands),
         "schema": trained.schema.to_dict(),

@@ -9,9 +9,9 @@ import click
 import numpy as np
 
 from gpzed.cli.console import Terminal
-from gpzed.cli.options import common, numbers_of
+from gpzed.cli.options import common, numbers_of, source, source_options
 from gpzed.errors import ConfigError
-from gpzed.workflows.stack import StackReport, stack_file, write_distribution
+from gpzed.workflows.stack import StackReport, stack, write_distribution
 
 
 @click.command("nz")
@@ -25,7 +25,7 @@ from gpzed.workflows.stack import StackReport, stack_file, write_distribution
 @click.option("--min-coverage", type=float, default=0.0, help="Leave out objects with a lower z_coverage.")
 @click.option("--bootstrap", type=int, default=100, show_default=True, help="Resamples of the objects.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap.")
-@click.option("--input-format", help="Format of PREDICTIONS, if the suffix does not tell.")
+@source_options()
 @common
 def command(predictions: str, **given: Any) -> int:
     """Stack the predictions of a file to the redshift distribution n(z) of its objects, with error bars.
@@ -34,15 +34,14 @@ def command(predictions: str, **given: Any) -> int:
     differences between its members.
     """
     terminal = Terminal(given["quiet"])
-    report = stack_file(
-        predictions,
+    report = stack(
+        source(predictions, given),
         redshift_edges(given["limits"], given["width"]),
         sample_edges=_sample_edges(given["bins"]),
         weight=given["weight"],
         min_coverage=given["min_coverage"],
         n_resamples=given["bootstrap"],
         seed=given["seed"],
-        format=given["input_format"],
     )
     terminal.say(
         f"{report.n_rows:,} rows, {report.n_skipped:,} left out; "

@@ -1,16 +1,59 @@
-"""Options that several commands share, and how they enter the configuration."""
+"""Options of the command line, made from the fields of configurations: names, types and help stand there alone."""
 
 from __future__ import annotations
 
 import dataclasses
+import re
+import types
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import click
 
-from gpzed.config import RunConfig, load_config
+from gpzed._config_text import parameter_docs
+from gpzed.config import RunConfig, load_config, option_docs, option_hints
+from gpzed.workflows import PredictionSource
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+SECTION = "__"
+"""Between the section and the name of an option among the parameters of a command."""
+
+
+def section_options(section: str, *names: str, **flags: str) -> Callable[[F], F]:
+    """Add options for some keys of a section of the configuration.
+
+    Parameters
+    ----------
+    section : str
+        Section, or "" for keys at the top.
+    *names : str
+        Keys whose option has the same name.
+    **flags : str
+        Keys of other options, by the name of the option: ``members="n_members"`` is --members.
+    """
+    hints, docs = option_hints(section), option_docs(section)
+    return _add(section, hints, docs, {name: name for name in names} | flags)
+
+
+def field_options(kind: Any, *names: str, **flags: str) -> Callable[[F], F]:
+    """Add options for some fields of a dataclass; the names are as in `section_options`."""
+    return _add(kind.__name__, get_type_hints(kind), parameter_docs(kind), {name: name for name in names} | flags)
+
+
+def fields_of(kind: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a dataclass that the command line gives."""
+    return values_of(kind.__name__, given)
+
+
+def values_of(section: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of a section that the command line gives."""
+    named = {
+        name.removeprefix(section + SECTION): value
+        for name, value in given.items()
+        if name.startswith(section + SECTION)
+    }
+    return {name: value for name, value in named.items() if value is not None}
 
 
 def common(function: F) -> F:
@@ -26,28 +69,36 @@ def common(function: F) -> F:
     return function
 
 
+SCHEMA_NAMES = ("bands", "convention", "mag", "flux", "err", "flag", "zero_point", "redshift", "ebv", "hdf5_group")
+
+
 def schema_options(function: F) -> F:
-    """Add the options that say which column is what."""
-    for option in reversed(
-        [
-            click.option("--bands", help="Bands to use, in order: u,g,r,i,z. Default: all that are found."),
-            click.option("--convention", help="Naming convention of the columns, where several fit."),
-            click.option("--mag", help="Template of the magnitude columns, like 'mag_{band}_lsst'."),
-            click.option("--flux", help="Template of the flux columns, instead of magnitudes."),
-            click.option("--err", help="Template of the error columns."),
-            click.option("--flag", help="Template of the flag columns (0 measured, 1 not detected, 2 not observed)."),
-            click.option("--zero-point", type=float, help="AB magnitude of flux 1: 31.4 for nJy."),
-            click.option("--redshift", help="Column of the spectroscopic redshift."),
-            click.option("--ebv", help="Column of E(B-V)."),
-            click.option("--input-format", help="Format of the catalogue, if its suffix does not tell."),
-            click.option("--hdf5-group", help="Group of an HDF5 file that holds the columns."),
-        ]
-    ):
-        function = option(function)
-    return function
+    """Add options that say which column is what."""
+    return section_options("schema", *SCHEMA_NAMES, input_format="format")(function)
 
 
-SCHEMA_NAMES = ("convention", "mag", "flux", "err", "flag", "zero_point", "redshift", "ebv", "hdf5_group")
+def source_options(*names: str) -> Callable[[F], F]:
+    """Add options that say where predictions and true redshifts are found."""
+    return field_options(PredictionSource, *names, input_format="format")
+
+
+def source(path: str, given: dict[str, Any]) -> PredictionSource:
+    """Return where predictions and true redshifts are found."""
+    return PredictionSource(path, **fields_of(PredictionSource, given))
+
+
+def load(path: str | None) -> RunConfig:
+    """Return the configuration of a file, or the defaults."""
+    return RunConfig() if path is None else load_config(path)
+
+
+def with_schema(config: RunConfig, given: dict[str, Any]) -> RunConfig:
+    """Return the configuration with the schema options of the command line put in."""
+    said = values_of("schema", given)
+    for one, other in (("mag", "flux"), ("flux", "mag")):
+        if one in said and other not in said:  # wins over the other in the configuration
+            config = dataclasses.replace(config, schema=dataclasses.replace(config.schema, **{other: None}))
+    return config.override("schema", **said)
 
 
 def names_of(text: str | None) -> tuple[str, ...] | None:
@@ -65,15 +116,73 @@ def numbers_of(text: str | None) -> tuple[float, ...] | None:
         raise click.BadParameter(f"'{text}' is not a list of numbers; write it like 0.16,0.5,0.84") from None
 
 
-def load(path: str | None) -> RunConfig:
-    """Return the configuration of a file, or the defaults."""
-    return RunConfig() if path is None else load_config(path)
+# ---------------------------------------------------------------- from fields to options
 
 
-def with_schema(config: RunConfig, given: dict[str, Any]) -> RunConfig:
-    """Return the configuration with the schema options of the command line put in."""
-    options = {name: given.get(name) for name in SCHEMA_NAMES}
-    for said, other in (("mag", "flux"), ("flux", "mag")):
-        if options[said] is not None and options[other] is None:  # wins over the other in the configuration
-            config = dataclasses.replace(config, schema=dataclasses.replace(config.schema, **{other: None}))
-    return config.override("schema", bands=names_of(given.get("bands")), format=given.get("input_format"), **options)
+def _add(section: str, hints: dict[str, Any], docs: dict[str, str], flags: dict[str, str]) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        for flag, key in reversed(flags.items()):
+            function = _option(flag.replace("_", "-"), f"{section}{SECTION}{key}", hints[key], docs[key])(function)
+        return function
+
+    return decorate
+
+
+def _option(flag: str, parameter: str, hint: Any, doc: str) -> Callable[[F], F]:
+    choices = _choices(hint)
+    if choices == (bool,):
+        return click.option(f"--{flag}/--no-{flag}", parameter, default=None, help=_help(doc))
+    return click.option(f"--{flag}", parameter, type=_type(choices), help=_help(doc))
+
+
+def _choices(hint: Any) -> tuple[Any, ...]:
+    """Return the types that a hint allows, None apart."""
+    choices = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return tuple(choice for choice in choices if choice is not type(None))
+
+
+def _type(choices: tuple[Any, ...]) -> Any:
+    first = choices[0]
+    if get_origin(first) is tuple:
+        return _List(get_args(first)[0])
+    if get_origin(first) is Literal:
+        return click.Choice(get_args(first))
+    words = [word for choice in choices[1:] if get_origin(choice) is Literal for word in get_args(choice)]
+    return _NumberOr(first, tuple(words)) if words else first if first in (int, float) else str
+
+
+class _List(click.ParamType):  # type: ignore[type-arg]
+    """Comma-separated names or numbers."""
+
+    def __init__(self, kind: Any) -> None:
+        self.kind, self.name = kind, "list"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the entries as a tuple."""
+        if not isinstance(value, str):
+            return value
+        return names_of(value) if self.kind is str else numbers_of(value)
+
+
+class _NumberOr(click.ParamType):  # type: ignore[type-arg]
+    """A number, or one of some words."""
+
+    def __init__(self, kind: Any, words: tuple[str, ...]) -> None:
+        self.kind, self.words, self.name = kind, words, f"{kind.__name__} or {', '.join(words)}"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the number or the word."""
+        if value in self.words:
+            return value
+        try:
+            return self.kind(value)
+        except ValueError:
+            expected = " or ".join(f"'{word}'" for word in self.words)
+            return self.fail(f"'{value}' is not a number; give one, or {expected}", param, ctx)
+
+
+def _help(doc: str) -> str:
+    """Return the first sentence of a description, less the value of another option that it starts with."""
+    sentence = re.split(r"(?<!et al)\.(?: |$)", doc, maxsplit=1)[0]
+    sentence = re.sub(r'^"[a-z]+": ', "", sentence.replace("`", ""))
+    return f"{sentence[:1].upper()}{sentence[1:]}."

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gpzed.cli.console import Terminal
-from gpzed.cli.options import common
+from gpzed.cli.options import common, source, source_options
 from gpzed.workflows import write_report
 
 
@@ -15,23 +15,18 @@ from gpzed.workflows import write_report
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--output", "-o", required=True, help="Page to write: report.html.")
 @click.option("--title", help="Title of the page.")
-@click.option("--truth", metavar="CATALOGUE", help="True redshifts, row by row, for files of qp that have none.")
-@click.option("--redshift", help="Column of the true redshift; guessed by its name otherwise.")
-@click.option("--id", help="Column of the identifiers; guessed by its name otherwise.")
-@click.option("--min-redshift", type=float, help="Only rows above this redshift.")
-@click.option("--max-redshift", type=float, help="Only rows up to this redshift.")
-@click.option("--input-format", "format", help="Format of the files, if the suffix does not tell.")
+@source_options("truth", "redshift", "id", "min_redshift", "max_redshift")
 @common
-def command(files: tuple[str, ...], output: str, as_json: bool, quiet: bool, debug: bool, **given: Any) -> int:
+def command(files: tuple[str, ...], output: str, title: str | None, **given: Any) -> int:
     """Make one interactive page about predictions: FILEs that hold z_phot, z_std and, for scores, true redshifts.
 
     The page is one file that works offline. Its slider keeps the objects with the smallest predicted variance, and
     shows what that does to scatter, bias, n(z) and scores. Several FILEs can be compared on one page.
     """
-    terminal = Terminal(quiet)
-    report = write_report(files, output, reporter=terminal, **given)
-    if as_json:
+    terminal = Terminal(given["quiet"])
+    report = write_report([source(file, given) for file in files], output, title=title, progress=terminal)
+    if given["as_json"]:
         terminal.json(report.to_dict())
-    elif not quiet:
+    elif not given["quiet"]:
         terminal.result(f"wrote {report.output}: {report.size / 1e6:.1f} MB; open it in a browser")
     return 0

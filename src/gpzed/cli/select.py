@@ -8,24 +8,17 @@ from typing import Any
 import click
 
 from gpzed.cli.console import Terminal
-from gpzed.cli.options import common, names_of
+from gpzed.cli.options import common, field_options, fields_of, names_of, source, source_options
 from gpzed.cli.show import metrics_table
-from gpzed.workflows import SelectionReport, select
+from gpzed.workflows import Criteria, SelectionReport, select
 
 
 @click.command("select")
 @click.argument("predictions", metavar="FILE")
-@click.option("--keep", type=float, help="Keep this fraction of the objects.")
-@click.option("--max-std", type=float, help="Keep objects with a predicted standard deviation up to this.")
-@click.option("--max-rmse", type=float, help="Keep as many as have an RMSE up to this, measured by true redshifts.")
-@click.option("--min-completeness", type=float, help="Fail rather than keep less than this fraction.")
-@click.option("--expected", is_flag=True, help="Take --max-rmse for what the predicted variances promise.")
+@field_options(Criteria, "keep", "max_std", "max_rmse", "min_completeness", "expected")
 @click.option("--output", "-o", help="File to write: .csv, .parquet, .fits or .hdf5. Default: ids to the screen.")
 @click.option("--columns", help="Other columns of FILE to write: ra,dec.")
-@click.option("--id", help="Column of the identifiers; guessed by its name otherwise.")
-@click.option("--truth", metavar="CATALOGUE", help="True redshifts, row by row, for files of qp that have none.")
-@click.option("--redshift", help="Column of the true redshift; guessed by its name otherwise.")
-@click.option("--input-format", help="Format of FILE, if the suffix does not tell.")
+@source_options("id", "truth", "redshift")
 @click.option("--format", "format_", help="Format of the output, if its suffix does not tell.")
 @common
 def command(predictions: str, output: str | None, **given: Any) -> int:
@@ -36,23 +29,14 @@ def command(predictions: str, output: str | None, **given: Any) -> int:
     """
     if given["columns"] is not None and output is None:
         raise click.UsageError("--columns are written to a file; name it with -o")
-    if given["expected"] and given["max_rmse"] is None:
-        raise click.UsageError("--expected says how --max-rmse is meant; give that, too")
+    criteria = Criteria(**fields_of(Criteria, given))
     terminal = Terminal(given["quiet"])
     report = select(
-        predictions,
+        source(predictions, given),
+        criteria,
         output,
-        keep=given["keep"],
-        max_std=given["max_std"],
-        max_rmse=given["max_rmse"],
-        min_completeness=given["min_completeness"],
-        expected=given["expected"],
-        redshift=given["redshift"],
-        id=given["id"],
         columns=names_of(given["columns"]) or (),
-        truth=given["truth"],
-        format=given["input_format"],
-        output_format=given["format_"],
+        format=given["format_"],
     )
     if given["as_json"]:
         terminal.json(report.to_dict() | ({} if output is not None else {"ids": report.ids.tolist()}))

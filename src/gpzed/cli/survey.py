@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gpzed.cli.console import Terminal
-from gpzed.cli.options import common, load, schema_options, with_schema
+from gpzed.cli.options import common, field_options, fields_of, load, schema_options, with_schema
 from gpzed.errors import ConfigError
 from gpzed.workflows.survey import SurveyOptions, SurveyReport, survey, write_table
 
@@ -20,14 +20,8 @@ SHOWN = 10
 @click.option("--cells-table", "-o", help="Table of cells to write: .csv, .parquet, .fits or .hdf5.")
 @click.option("--objects", help="Table of objects worth a spectrum to write.")
 @click.option("--figure", help="Map of the cells to write: .pdf, .svg or .png.")
-@click.option("--n-spectra", type=int, default=100, show_default=True, help="Objects to choose for spectra.")
-@click.option("--max-magnitude", type=float, help="Faintest magnitude of which a spectrum can be taken.")
-@click.option("--magnitude", help="Band of the magnitude. Default: the middle one.")
+@field_options(SurveyOptions, "n_spectra", "max_magnitude", "magnitude", "cells", "per_cell", "max_objects", "seed")
 @click.option("--colour", help="Colour: g-i. Default: the neighbours of the middle band.")
-@click.option("--cells", type=int, default=10, show_default=True, help="Cells along each axis.")
-@click.option("--per-cell", type=int, default=10, show_default=True, help="Spectra that a cell's gain is for.")
-@click.option("--max-objects", type=int, default=20_000, show_default=True, help="Objects that stand for all of FILE.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random choices.")
 @schema_options
 @common
 def command(model: str, catalogue: str, **given: Any) -> int:
@@ -40,16 +34,7 @@ def command(model: str, catalogue: str, **given: Any) -> int:
     report = survey(
         model,
         catalogue,
-        SurveyOptions(
-            given["magnitude"],
-            _bands(given["colour"]),
-            given["cells"],
-            given["n_spectra"],
-            given["per_cell"],
-            given["max_objects"],
-            given["max_magnitude"],
-            given["seed"],
-        ),
+        SurveyOptions(**fields_of(SurveyOptions, given), colour=_bands(given["colour"])),
         schema=with_schema(load(None), given).schema,
     )
     for table, path in ((report.cells, given["cells_table"]), (report.objects, given["objects"])):

@@ -12,7 +12,16 @@ from typing import Any
 import click
 
 from gpzed.cli.console import Terminal
-from gpzed.cli.options import common, load, schema_options, with_schema
+from gpzed.cli.options import (
+    common,
+    field_options,
+    fields_of,
+    load,
+    schema_options,
+    section_options,
+    values_of,
+    with_schema,
+)
 from gpzed.cli.show import metrics_table, show_plan
 from gpzed.config import RunConfig
 from gpzed.errors import TrainingInterruptedError
@@ -25,33 +34,13 @@ from gpzed.workflows import plan_training, train
 @click.option("--output", "-o", help="Model file to write; needed unless --dry-run.")
 @click.option("--config", "config_path", help="Configuration (TOML); options of the command line win over it.")
 @schema_options
-@click.option("--seed", type=int, help="Seed of all that is random.")
-@click.option("--n-basis", help="Number of basis functions, or 'auto'.")
-@click.option("--covariance", help="Structure of the basis functions: VC, GC, VD, GD, VL or GL.")
-@click.option("--members", type=int, help="Models in the committee.")
-@click.option("--heads", type=int, help="Gaussians that one model gives for an object; 1 for the paper's model.")
-@click.option("--max-iter", type=int, help="Limit on iterations, per member.")
-@click.option("--max-time", type=float, help="Limit on seconds, per member.")
-@click.option("--magnitudes", type=click.Choice(["auto", "asinh", "pogson"]), help="Kind of magnitudes as inputs.")
-@click.option(
-    "--errors",
-    type=click.Choice(["inputs", "noise", "both", "none"]),
-    help="Errors as inputs, as their noise (where the target is shallower or deeper), as both, or not at all.",
-)
-@click.option("--colours/--no-colours", default=None, help="Whether inputs are colours and one magnitude.")
-@click.option("--weights", help="Cost weights: none, redshift, balanced, column or target.")
-@click.option("--target", help="Catalogue that the training photometry is weighted to look like.")
-@click.option("--split-column", help="Column that says train, validation or test.")
-@click.option("--validation", type=float, help="Part of the rows that only chooses the iterate.")
-@click.option("--test", type=float, help="Part of the rows put aside and scored.")
-@click.option("--min-redshift", type=float, help="Leave out rows at or below this redshift.")
-@click.option("--max-redshift", type=float, help="Leave out rows above this redshift.")
-@click.option("--threads", type=int, help="Threads to use; all cores by default.")
-@click.option("--dask", help="Cluster to train on: local:N (processes of this machine) or tcp://HOST:PORT.")
-@click.option("--checkpoint", help="Where to keep the state of training. Default: MODEL.checkpoint.")
-@click.option(
-    "--checkpoint-every", type=int, default=Run.checkpoint_every, show_default=True, help="Steps between checkpoints."
-)
+@section_options("", "seed")
+@section_options("model", "n_basis", "covariance", members="n_members", heads="n_heads", threads="n_threads")
+@section_options("training", "max_iter", "max_time")
+@section_options("features", "magnitudes", "errors", "colours")
+@section_options("weights", "target", weights="method")
+@section_options("split", "validation", "test", "min_redshift", "max_redshift", split_column="column")
+@field_options(Run, "checkpoint", "checkpoint_every", dask="cluster")
 @click.option("--resume", is_flag=True, help="Resume an interrupted run.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and stop.")
 @common
@@ -73,23 +62,20 @@ def command(catalogue: str, output: str | None, dry_run: bool, **given: Any) -> 
         raise click.UsageError("give the model file to write: -o MODEL (or --dry-run to see what would be done)")
     with _stop_on_interrupt(terminal) as should_stop:
         try:
-            report = train(
+            model = train(
                 catalogue,
                 output,
                 config,
-                run=Run(
-                    checkpoint=given["checkpoint"],
-                    checkpoint_every=given["checkpoint_every"],
-                    should_stop=should_stop,
-                    cluster=given["dask"],
-                ),
+                run=Run(**fields_of(Run, given), should_stop=should_stop),
                 resume=given["resume"],
-                reporter=terminal,
+                progress=terminal,
                 on_plan=lambda plan: show_plan(terminal, plan, config),
             )
         except TrainingInterruptedError as stopped:
-            terminal.error(f"{stopped}. Go on with:\n  {_resume_command()}")
+            terminal.error(f"{stopped}. Resume with:\n  {_resume_command()}")
             return 1
+    report = model.report
+    assert report is not None
     if given["as_json"]:
         terminal.json(report.to_dict())
     else:
@@ -103,44 +89,20 @@ def command(catalogue: str, output: str | None, dry_run: bool, **given: Any) -> 
 
 def _config(given: dict[str, Any]) -> RunConfig:
     config = with_schema(load(given["config_path"]), given)
-    config = config.override("", seed=given["seed"])
-    config = config.override(
-        "model",
-        n_basis=_n_basis(given["n_basis"]),
-        covariance=given["covariance"],
-        n_members=given["members"],
-        n_heads=given["heads"],
-        n_threads=given["threads"],
-    )
-    config = config.override("training", max_iter=given["max_iter"], max_time=given["max_time"])
-    config = config.override(
-        "features", magnitudes=given["magnitudes"], errors=given["errors"], colours=given["colours"]
-    )
-    method = given["weights"] or ("target" if given["target"] else None)
-    target = "" if given["target"] is None and method not in (None, "target") else given["target"]
-    config = config.override("weights", method=method, target=target)
-    column, validation, test = given["split_column"], given["validation"], given["test"]
-    if column is None and (validation is not None or test is not None):
-        column = ""  # parts on the command line win over the column of the configuration
-    elif column and validation is None and test is None:
-        validation = test = 0.0
-    return config.override(
-        "split",
-        column=column,
-        validation=validation,
-        test=test,
-        min_redshift=given["min_redshift"],
-        max_redshift=given["max_redshift"],
-    )
-
-
-def _n_basis(text: str | None) -> int | str | None:
-    if text is None or text == "auto":
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        raise click.BadParameter(f"'{text}' is not a number of basis functions; give one, or 'auto'") from None
+    weights, split = values_of("weights", given), values_of("split", given)
+    if "target" in weights:
+        weights.setdefault("method", "target")
+    elif weights.get("method", "target") != "target":
+        weights["target"] = ""
+    parts = {"validation", "test"} & split.keys()
+    if "column" not in split and parts:
+        split["column"] = ""  # parts on the command line win over the column of the configuration
+    elif split.get("column") and not parts:
+        split |= {"validation": 0.0, "test": 0.0}
+    config = config.override("weights", **weights).override("split", **split)
+    for section in ("", "model", "training", "features"):
+        config = config.override(section, **values_of(section, given))
+    return config
 
 
 def _resume_command() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpzed.distributed.connection import check_engine, connect
+from gpzed.distributed.connection import check_cluster, connect
 from gpzed.distributed.engine import DaskEngine, Shard, make_shard
 
-__all__ = ["DaskEngine", "Shard", "check_engine", "connect", "make_shard"]
+__all__ = ["DaskEngine", "Shard", "check_cluster", "connect", "make_shard"]

@@ -13,9 +13,9 @@ from gpzed.errors import ClusterError, ConfigError, MissingDependencyError
 CONNECT_SECONDS = 20.0
 _LOCAL = re.compile(r"local:(\d+)")
 _FORMS = '"local:N" (N processes of this machine), "tcp://HOST:PORT", "dask" (the current client) or a Client'
-#: Environment of local workers: one BLAS thread each, as Dask sets it, but without its MALLOC_TRIM_THRESHOLD_, which
-#: gives memory back to the system after every block and costs half as much time again.
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+"""Environment of local workers: one BLAS thread each, as Dask sets it, but without its MALLOC_TRIM_THRESHOLD_, which
+gives memory back to the system after every block and costs half as much time again."""
 
 
 def require_dask() -> Any:
@@ -29,7 +29,7 @@ def require_dask() -> Any:
     return distributed
 
 
-def check_engine(engine: Any) -> None:
+def check_cluster(cluster: Any) -> None:
     """Check what is given as `cluster`, short of connecting to it.
 
     Raises
@@ -37,22 +37,22 @@ def check_engine(engine: Any) -> None:
     ConfigError, TypeError
         If it is a text of another form, or no client at all.
     """
-    if engine is None or hasattr(engine, "scheduler_info") or hasattr(engine, "scheduler_address"):
+    if cluster is None or hasattr(cluster, "scheduler_info") or hasattr(cluster, "scheduler_address"):
         return
-    if not isinstance(engine, str):
-        raise TypeError(f"`cluster` is a {type(engine).__name__}; expected None, {_FORMS}.")
-    local = _LOCAL.fullmatch(engine)
-    if not ((local and int(local[1]) > 0) or "://" in engine or engine == "dask"):
-        raise ConfigError(f"`cluster` is {engine!r}; expected None, {_FORMS}.")
+    if not isinstance(cluster, str):
+        raise TypeError(f"`cluster` is a {type(cluster).__name__}; expected None, {_FORMS}.")
+    local = _LOCAL.fullmatch(cluster)
+    if not ((local and int(local[1]) > 0) or "://" in cluster or cluster == "dask"):
+        raise ConfigError(f"`cluster` is {cluster!r}; expected None, {_FORMS}.")
 
 
 @contextmanager
-def connect(engine: Any) -> Iterator[Any]:
+def connect(cluster: Any) -> Iterator[Any]:
     """Give a client of the cluster that `cluster` names; what was opened for it is closed at the end.
 
     Parameters
     ----------
-    engine : str, distributed.Client or cluster
+    cluster : str, distributed.Client or cluster
         ``"local:N"`` starts N processes on this machine, which share its cores; ``"tcp://HOST:PORT"`` is the address of
         a scheduler; ``"dask"`` the client that this process uses already.
 
@@ -65,24 +65,24 @@ def connect(engine: Any) -> Iterator[Any]:
     ClusterError
         If the cluster cannot be reached.
     """
-    check_engine(engine)
+    check_cluster(cluster)
     distributed = require_dask()
-    if isinstance(engine, distributed.Client):
-        yield engine
+    if isinstance(cluster, distributed.Client):
+        yield cluster
         return
-    if engine == "dask":
+    if cluster == "dask":
         yield _current(distributed)
         return
-    local = _LOCAL.fullmatch(engine) if isinstance(engine, str) else None
+    local = _LOCAL.fullmatch(cluster) if isinstance(cluster, str) else None
     if local is not None:
-        with local_cluster(int(local[1])) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+        with local_cluster(int(local[1])) as started, distributed.Client(started, set_as_default=False) as client:
             yield client
         return
     try:
-        client = distributed.Client(engine, timeout=CONNECT_SECONDS, set_as_default=False)
+        client = distributed.Client(cluster, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ClusterError(
-            f"no Dask scheduler answers at {engine} ({error}); start one with `dask scheduler`, or check the address"
+            f"no Dask scheduler answers at {cluster} ({error}); start one with `dask scheduler`, or check the address"
         ) from error
     with client:
         yield client
@@ -156,5 +156,5 @@ def lost_error(client: Any, error: BaseException) -> ClusterError:
     """Return what to raise when the scheduler is gone."""
     return ClusterError(
         f"the Dask scheduler at {address(client)} was lost in mid-computation ({type(error).__name__}); start it "
-        "again, then go on with --resume, or by the same call: what is in a checkpoint or an output is kept"
+        "again, then add --resume, or repeat the call: what is in a checkpoint or an output is kept"
     )

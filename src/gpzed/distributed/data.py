@@ -266,6 +266,10 @@ class Partitions:
 
         return DaskEngine(self.client, [partial(make, index) for index in range(len(self._groups))])
 
+    def split(self, fraction: float, valid: RawRows | None, seed: int) -> PartitionedData:
+        """Return the rows as one member sees them, some held out."""
+        return PartitionedData(self, fraction, valid, seed)
+
 
 class PartitionedData:
     """Rows that the workers of a cluster have loaded; see `TrainingData` for the methods.

@@ -188,5 +188,5 @@ def attempt(client: Any, work: Callable[[], Any], restore: Callable[[], None]) -
             raise lost_error(client, error) from error
     raise ClusterError(
         f"workers of the Dask cluster at {address(client)} keep dying ({reason}); they may lack memory: give them "
-        "more, or use more workers, then go on with --resume"
+        "more, or use more workers, then add --resume"
     ) from reason

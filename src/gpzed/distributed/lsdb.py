@@ -1,33 +1,36 @@
 """Predictions for HATS catalogues with LSDB: partition by partition, on any Dask cluster.
 
 ``lsdb.open_catalog(path).map_partitions(predict, open_model("model.gpzed"))``, with both functions from this module, is
-a catalogue with the redshifts in it, margin and index as they were; `predict_hats` does it from folder to folder.
+a catalogue with the redshifts in it, margin and index as they were; `gpzed.predict` does it from folder to folder.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gpzed._files import require_folder
 from gpzed.catalog import Catalog, PhotometrySchema
 from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.distributed.connection import connect, require_dask
-from gpzed.errors import CatalogError, ClusterError, ConfigError, MissingDependencyError
-from gpzed.workflows.modelfile import TrainedPipeline, load_pipeline, model_hash
-from gpzed.workflows.predict import PredictReport, added_columns, column_dtype, predict_columns, predict_table
-from gpzed.workflows.reporter import Reporter
-from gpzed.workflows.source import matching_schema, needed_columns
+from gpzed.errors import CatalogError, ClusterError, ConfigError, MissingDependencyError, ModelFormatError
+from gpzed.model.container import read_bytes
+from gpzed.workflows.columns import added_columns, column_dtype, predict_columns
+from gpzed.workflows.inputs import needed_columns
+from gpzed.workflows.model import PhotozModel, load_photoz_model, predict_table
+from gpzed.workflows.prediction_plan import PredictionRequest, PredictReport
+from gpzed.workflows.schema import matching_schema
 
-_PROPERTIES = ("hats.properties", "collection.properties", "properties")
-_models: dict[str, TrainedPipeline] = {}  # of this process, by their hash
+_models: dict[str, PhotozModel] = {}  # of this process, by their hash
 
 
 @dataclass(frozen=True)
@@ -45,19 +48,20 @@ class SharedModel:
     path: str
     digest: str
 
-    def get(self) -> TrainedPipeline:
+    def get(self) -> PhotozModel:
         """Return the model, read from its file at most once by every process."""
         if self.digest not in _models:
-            if model_hash(self.path) != self.digest:
+            model = load_photoz_model(self.path)
+            if model.sha256 != self.digest:
                 raise ConfigError(f"model file '{self.path}' has changed since it was opened; open it again")
-            _models[self.digest] = load_pipeline(self.path)
+            _models[self.digest] = model
         return _models[self.digest]
 
     def __dask_tokenize__(self) -> tuple[str, str]:
         return "gpzed.distributed.lsdb.SharedModel", self.digest
 
 
-def _plugin(digest: str, trained: TrainedPipeline) -> Any:
+def _plugin(digest: str, trained: PhotozModel) -> Any:
     """Dask plugin that puts a model into every worker, also into those that come later."""
 
     class ModelPlugin(require_dask().WorkerPlugin):  # type: ignore[misc]
@@ -72,17 +76,17 @@ def _plugin(digest: str, trained: TrainedPipeline) -> Any:
     return ModelPlugin()
 
 
-def _keep(digest: str, trained: TrainedPipeline) -> None:
+def _keep(digest: str, trained: PhotozModel) -> None:
     _models.setdefault(digest, trained)
 
 
-def open_model(path: str | os.PathLike[str], client: Any = None) -> SharedModel:
+def open_model(model: PhotozModel | str | os.PathLike[str], client: Any = None) -> SharedModel:
     """Read a model file and give it to every worker once.
 
     Parameters
     ----------
-    path : path
-        Written by `gpzed train`.
+    model : PhotozModel or path
+        Model, or model file, of `gpzed train`.
     client : distributed.Client, optional
         Of the cluster that will predict; by default the current one, if there is any.
 
@@ -91,9 +95,10 @@ def open_model(path: str | os.PathLike[str], client: Any = None) -> SharedModel:
     SharedModel
         For `predict`.
     """
-    shared = SharedModel(os.path.abspath(path), model_hash(path))
-    trained = shared.get()
-    trained.model.n_threads = 1  # partitions run side by side
+    trained = model if isinstance(model, PhotozModel) else load_photoz_model(model)
+    trained = trained.with_threads(1)  # partitions run side by side
+    shared = SharedModel(os.path.abspath(trained.path), trained.sha256)
+    _models[shared.digest] = trained
     if client is None and "distributed" in sys.modules:
         with contextlib.suppress(ValueError):  # no client: everything runs in this process
             client = require_dask().default_client()
@@ -104,7 +109,7 @@ def open_model(path: str | os.PathLike[str], client: Any = None) -> SharedModel:
 
 def predict(
     frame: Any,
-    model: SharedModel | TrainedPipeline | str | os.PathLike[str],
+    model: SharedModel | PhotozModel | str | os.PathLike[str],
     options: PredictConfig | None = None,
     schema: SchemaConfig | None = None,
 ) -> Any:
@@ -114,7 +119,7 @@ def predict(
     ----------
     frame : pandas.DataFrame or NestedFrame
         May have no rows; LSDB and Dask learn names and types of the columns from such a call.
-    model : SharedModel, TrainedPipeline or path
+    model : SharedModel, PhotozModel or path
         Best that of `open_model`. A path is read once by every worker; anything else travels with every partition.
     options : PredictConfig, optional
         Quantiles, components and columns to keep; as stored in the model file by default.
@@ -140,17 +145,17 @@ def predict(
     return frame[[name for name in kept if name not in columns]].assign(**columns)
 
 
-def _resolve(model: Any) -> TrainedPipeline:
-    if isinstance(model, TrainedPipeline):
+def _resolve(model: Any) -> PhotozModel:
+    if isinstance(model, PhotozModel):
         return model
     if not isinstance(model, SharedModel):
-        model = SharedModel(os.path.abspath(model), model_hash(model))
+        digest = hashlib.sha256(read_bytes(model, ModelFormatError)).hexdigest()
+        model = SharedModel(os.path.abspath(model), digest)
     return model.get()  # type: ignore[no-any-return]
 
 
-def _schema(names: list[str], trained: TrainedPipeline, schema: SchemaConfig | None) -> PhotometrySchema:
-    needs_ebv = bool(trained.transformer.config.extinction)
-    return matching_schema(names, trained.schema, schema or SchemaConfig(), needs_ebv)
+def _schema(names: list[str], trained: PhotozModel, schema: SchemaConfig | None) -> PhotometrySchema:
+    return matching_schema(names, trained.schema, schema or SchemaConfig(), trained.needs_ebv)
 
 
 def _numbers(column: Any, name: str) -> Any:
@@ -158,11 +163,6 @@ def _numbers(column: Any, name: str) -> Any:
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:
         raise CatalogError(f"column {name!r} holds no numbers ({error}); expected photometry in it") from None
-
-
-def is_hats(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a folder is a HATS catalogue, or a collection of one and its margins."""
-    return any((Path(path) / name).is_file() for name in _PROPERTIES)
 
 
 def _require_lsdb() -> Any:
@@ -186,84 +186,48 @@ def _computing(dask_at: Any) -> Iterator[Any]:
         yield client
 
 
-def predict_hats(
-    model: str | os.PathLike[str],
-    catalogue: str | os.PathLike[str],
-    output: str | os.PathLike[str],
-    options: PredictConfig | None = None,
-    *,
-    dask: Any = None,
-    schema: SchemaConfig | None = None,
-    resume: bool = False,
-    n_threads: int | None = None,
-    reporter: Reporter | None = None,
-    on_plan: Callable[[PhotometrySchema], None] | None = None,
-) -> PredictReport:
+def predict_hats(request: PredictionRequest) -> PredictReport:
     """Predict for a HATS catalogue and write another one, with the same partitions, index and margins.
 
-    Parameters
-    ----------
-    model : path
-        Model file of `train`.
-    catalogue, output : path
-        HATS catalogue, or collection with margins; the output is a collection. Right ascension and declination are
-        always kept.
-    options : PredictConfig, optional
-        Columns, quantiles, components; those stored in the model file by default.
-    dask : str, distributed.Client or cluster, optional
-        Where to compute, as `cluster` of `gpzed.Run`; in this process by default.
-    schema : SchemaConfig, optional
-    resume : bool
-        Go on with what an interrupted run left.
-    n_threads : int or None
-        Threads, if no cluster is given.
-    reporter : Reporter, optional
-    on_plan : callable, optional
-        Told which column is taken for what, before the first row is read.
-
-    Returns
-    -------
-    PredictReport
-        Its `flags` and `sentinels` are not counted.
+    The output is a collection, with right ascension and declination in any case. Flags and sentinels are not counted.
     """
-    start = time.perf_counter()
-    lsdb, reporter, target = _require_lsdb(), reporter or Reporter(), Path(output)
-    if target.exists() and not resume:
+    start, lsdb, target = time.perf_counter(), _require_lsdb(), request.output
+    if target.exists() and not request.resume:
         raise ConfigError(
-            f"'{target}' is there already; add --resume to go on with an interrupted run, or write to another folder"
+            f"'{target}' is there already; add --resume to resume an interrupted run, or write to another folder"
         )
-    if not target.parent.is_dir():
-        raise ConfigError(f"'{target}' cannot be written: folder '{target.parent}' does not exist; create it first")
-    with _computing(dask) as client:
-        shared = open_model(model, client)
-        trained = shared.get()
+    require_folder(target, "the predictions")
+    with _computing(request.cluster) as client:
+        shared = open_model(request.model, client)
         if client is None:
-            trained.model.n_threads = n_threads
-        options = options or trained.config.predict
-        opened = lsdb.open_catalog(os.fspath(catalogue), columns="all")
+            _models[shared.digest] = request.model.with_threads(request.n_threads)
+        opened = lsdb.open_catalog(os.fspath(request.catalogue), columns="all")
         info = opened.hc_structure.catalog_info
         names = [str(name) for name in opened.columns]
-        found = _schema(names, trained, schema)
-        if on_plan is not None:
-            on_plan(found)
-        options = _with_position(options, names, (info.ra_column, info.dec_column))
-        result = opened.map_partitions(predict, shared, options, schema)
-        reporter.say(f"{len(opened.get_healpix_pixels())} partitions of '{os.fspath(catalogue)}'")
-        try:
-            result.write_catalog(
-                target,
-                catalog_name=target.name,
-                resume=resume,
-                progress_bar=False,
-                addl_hats_properties={"gpzed_model_sha256": shared.digest},
-            )
-        except (RuntimeError, OSError) as error:
-            if client is not None and client.status != "running":
-                raise ClusterError(f"the Dask cluster was lost ({error}); go on with --resume") from error
-            raise
+        schema = request.matching_schema(names)
+        request.announce(schema)
+        options = _with_position(request.options, names, (info.ra_column, info.dec_column))
+        result = opened.map_partitions(predict, shared, options, request.schema)
+        request.progress.say(f"{len(opened.get_healpix_pixels())} partitions of '{request.catalogue}'")
+        _write(result, target, shared.digest, request.resume, client)
         n_rows = len(lsdb.open_catalog(target))
-    added = tuple(added_columns(options, trained.n_components))
-    return PredictReport(str(target), n_rows, 0, found, None, {}, added, time.perf_counter() - start)
+    added = tuple(added_columns(options, request.model.n_components))
+    return PredictReport(str(target), n_rows, 0, schema, None, {}, added, time.perf_counter() - start)
+
+
+def _write(result: Any, target: Path, digest: str, resume: bool, client: Any) -> None:
+    try:
+        result.write_catalog(
+            target,
+            catalog_name=target.name,
+            resume=resume,
+            progress_bar=False,
+            addl_hats_properties={"gpzed_model_sha256": digest},
+        )
+    except (RuntimeError, OSError) as error:
+        if client is not None and client.status != "running":
+            raise ClusterError(f"the Dask cluster was lost ({error}); start it again, then add --resume") from error
+        raise
 
 
 def _with_position(options: PredictConfig, names: list[str], position: tuple[str, str]) -> PredictConfig:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gpzed._files import file_hash
 from gpzed._types import FloatArray, IntArray
 from gpzed.catalog import (
     Catalog,
@@ -30,13 +31,40 @@ from gpzed.distributed.connection import wait_for_workers
 from gpzed.distributed.data import lottery
 from gpzed.distributed.engine import attempt
 from gpzed.errors import ConfigError
-from gpzed.features import FeatureTransformer, split_by_column
-from gpzed.workflows.source import file_hash, make_inputs, valid_redshifts
+from gpzed.features import FeatureTransformer, WeightConfig, split_by_column
+from gpzed.workflows.inputs import make_inputs, valid_redshifts
+from gpzed.workflows.progress import Progress
+from gpzed.workflows.schema import open_info, resolve_schema, warn_of_lost_bands
+from gpzed.workflows.training_set import TrainingSet, prepare_table, usable_rows, used_columns
 
 SAMPLE_ROWS = 200_000
 """Rows that this process looks at, drawn at random."""
 SPLIT_COLUMN = "gpzed_split"
 WEIGHTS = ("none", "redshift", "column")
+
+
+def prepare_on_cluster(
+    client: Any, catalogue: str | os.PathLike[str], config: RunConfig, progress: Progress
+) -> tuple[TrainingSet, list[Any]]:
+    """Let the workers read: a sample for this process, with the hash of all files, and the rows to train on."""
+    info = open_info(catalogue, config.schema)
+    schema = resolve_schema(info.names, config.schema)
+    warn_of_lost_bands(info.names, schema, config.schema, progress)
+    source = Source(tuple(used_columns(info, schema, config)), schema, config)
+    files = ClusterCatalogue(client, info, source)
+    sample = files.sample()
+    progress.say(
+        f"{len(files.files)} files with {info.n_rows:,} rows; features are fitted to, and scores taken from, "
+        f"{len(sample):,} of them"
+    )
+    plain = dataclasses.replace(sample_config(config), weights=WeightConfig())
+    rows = prepare_table(sample, info, schema, plain)
+    used = usable_rows(sample, schema, config)[0]
+    weights = raw_weights(used, schema, config)
+    mean = float(weights[rows.split.train].mean())
+    if config.weights.method != "none":
+        rows = dataclasses.replace(rows, weights=weights / mean)
+    return dataclasses.replace(rows, digest=files.digest()), files.delayed(rows.transformer, mean)
 
 
 @dataclass(frozen=True)
@@ -148,8 +176,3 @@ def sample_config(config: RunConfig) -> RunConfig:
     """Return the configuration for the sample: its split is in a column, and the redshift limits stay."""
     split = dataclasses.replace(config.split, column=SPLIT_COLUMN, validation=0.0, test=0.0)
     return dataclasses.replace(config, split=split)
-
-
-def is_folder(catalogue: str | os.PathLike[str]) -> bool:
-    """Tell whether a catalogue is a folder of files, which workers can read one by one."""
-    return Path(catalogue).is_dir()

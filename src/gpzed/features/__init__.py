@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpzed.features.config import FeatureConfig, without_retired
+from gpzed.features.config import FeatureConfig
 from gpzed.features.flags import FLAG_MEANINGS, Flag, count_flags, flag_legend
 from gpzed.features.split import Split, SplitConfig, random_split, split_by_column
 from gpzed.features.transformer import FeatureTransformer, fit_transformer, photometry_rows
@@ -34,5 +34,4 @@ __all__ = [
     "redshift_weights",
     "split_by_column",
     "target_weights",
-    "without_retired",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from gpzed.errors import ConfigError
 
@@ -14,14 +14,6 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "missing": ("marginalise", "fill"),
     "non_detections": ("auto", "flux", "limit", "marginalise"),
 }
-
-RETIRED = ("coverage",)
-"""Options of earlier versions that model files may hold: coverage is the model's own affair now."""
-
-
-def without_retired(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return stored options of the features less those that no longer exist."""
-    return {name: value for name, value in stored.items() if name not in RETIRED}
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class SplitConfig:
     test : float
         Part of the rows put aside; training reports how well they are predicted.
     column : str
-        Column that says it instead: train, validation or test, or 0, 1, 2; "" for none.
+        Column that says train, validation or test, or 0, 1, 2, instead; "" for none.
     min_redshift : float or None
         Rows at or below this redshift are left out (stars).
     max_redshift : float or None

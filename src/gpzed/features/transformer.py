@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,7 @@ from gpzed.features.bands import (
     band_values,
     softening_of,
 )
-from gpzed.features.config import FeatureConfig, without_retired
+from gpzed.features.config import FeatureConfig
 from gpzed.features.flags import Flag
 from gpzed.features.measurements import density_of_rows, depth_of, linearise
 from gpzed.incomplete.density import Density
@@ -210,19 +209,6 @@ class FeatureTransformer:
     def _center(self) -> FloatArray:
         return np.array(self.center)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the transformer as plain JSON types."""
-        stored = dataclasses.asdict(self)
-        return {key: [list(v) if isinstance(v, tuple) else v for v in value] if isinstance(value, tuple) else value
-                for key, value in stored.items()}  # fmt: skip
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> FeatureTransformer:
-        """Return the transformer that `to_dict` stored."""
-        known = [field.name for field in dataclasses.fields(cls)]
-        ready = {key: _tuples(value) for key, value in stored.items() if key in known}
-        return cls(**{**ready, "config": FeatureConfig(**without_retired(stored["config"]))})
-
 
 def photometry_rows(photometry: Photometry, rows: slice | IntArray) -> Photometry:
     """Return the photometry of some rows; the report stays that of all."""
@@ -234,10 +220,6 @@ def photometry_rows(photometry: Photometry, rows: slice | IntArray) -> Photometr
         status=photometry.status[rows],
         limit=limit,
     )
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(entry) for entry in value) if isinstance(value, list) else value
 
 
 def fit_transformer(

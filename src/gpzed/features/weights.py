@@ -28,15 +28,15 @@ class WeightConfig:
     Parameters
     ----------
     method : {"none", "redshift", "balanced", "column", "target"}
-        All alike; (1 + z)^-2, for errors relative to 1 + z; inverse density of redshift, so that rare redshifts count
-        more; the weight column of the schema; or such that the photometry of the training rows is distributed like
-        that of a target catalogue (Lima et al. 2008).
+        Cost weights: all alike; (1 + z)^-2, for errors relative to 1 + z; inverse density of redshift, so that rare
+        ones count more; the weight column of the schema; or such that the photometry of the training rows is
+        distributed like that of a target catalogue (Lima et al. 2008).
     bin_width : float
         "balanced": width of the bins in redshift that the density is counted in.
     max_weight : float
         "balanced" and "target": no row counts more than this many times the average.
     target : str
-        "target": the catalogue to look like; needs no redshifts.
+        "target": catalogue that the training photometry is weighted to look like; needs no redshifts.
     n_neighbours : int
         "target": training neighbours that set the size of the neighbourhood in which target objects are counted.
     """

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from gpzed._types import AnyArray, BoolArray, FloatArray, IntArray
+from gpzed._types import BoolArray, FloatArray, IntArray
 from gpzed.engine.lbfgs import Iteration
 from gpzed.engine.threads import Engine, Rows, Team
 from gpzed.errors import NumericalError
@@ -93,40 +92,6 @@ class MixtureHeads:
     def forms(self, layout: Layout) -> Forms:
         """Forms for what uncertain inputs add to the variance of each head, and then to each model variance."""
         return head_forms(self.heads, head_layout(layout), self.factors)
-
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
-        """Header and arrays for the model file."""
-        header = {
-            "mean_function": self.mean_function,
-            "best_epoch": self.best_epoch,
-            "best_score": self.best_score if np.isfinite(self.best_score) else None,
-            "jitter": [factor.jitter for factor in self.factors],
-            "rcond": [factor.rcond for factor in self.factors],
-        }
-        arrays = {
-            "P": self.heads.P,
-            "Gamma": self.heads.Gamma,
-            "Theta": self.heads.Theta,
-            "offsets": self.offsets,
-            "L": np.stack([factor.L for factor in self.factors]),
-            "s": np.stack([factor.s for factor in self.factors]),
-        }
-        return header, arrays
-
-    @classmethod
-    def from_parts(cls, header: dict[str, Any], arrays: dict[str, AnyArray], layout: Layout) -> MixtureHeads:
-        """Inverse of `to_parts`."""
-        heads = Heads(arrays["P"], arrays["Gamma"], arrays["Theta"])
-        M, K = head_layout(layout).n_weights, heads.K
-        arrays = {"offsets": np.zeros((layout.d, K)), **arrays}  # there were none before version 3
-        shapes = {"Theta": (M, 3 * K), "offsets": (layout.d, K), "L": (K, M, M), "s": (K, M)}
-        for name, shape in (layout.shapes() | shapes).items():
-            if name in arrays and arrays[name].shape != shape:
-                raise ValueError(f"array {name!r} of the heads has shape {arrays[name].shape} instead of {shape}")
-        parts = zip(arrays["L"], arrays["s"], header["jitter"], header["rcond"], strict=True)
-        best = np.nan if header["best_score"] is None else header["best_score"]
-        factors = tuple(Factor(*part) for part in parts)
-        return cls(heads, factors, arrays["offsets"], header["mean_function"], header["best_epoch"], best)
 
 
 def head_layout(layout: Layout) -> Layout:

@@ -9,37 +9,65 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from gpzed._types import AnyArray
 from gpzed.errors import GPzError
+from gpzed.model.records import from_parts, to_parts
 
+T = TypeVar("T")
 MAGIC = b"\x89GPZED\r\n"
 DIGEST_SIZE = 32
 _DTYPES = {"<f8", "<f4", "<i8", "<i4", "<u4", "|u1", "|b1", "<u8", "|i1"}
 
 
-def write_atomically(path: str | os.PathLike[str], payload: bytes) -> None:
-    """Write bytes under a temporary name, flush them to disk and rename: a crash leaves the old file or the new."""
-    target = Path(path)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+def pack_record(kind: str, version: int, record: Any) -> bytes:
+    """Return the content of a file that holds a record.
+
+    Parameters
+    ----------
+    kind : str
+        What the file is, e.g. "model"; one word.
+    version : int
+        Version of the format of that kind.
+    record : dataclass instance
+        See `gpzed.model.records`.
+    """
+    return pack(kind, version, *to_parts(record))
+
+
+def unpack_record(payload: bytes, kind: str, version: int, record: type[T], *, source: str, error: type[GPzError]) -> T:
+    """Undo `pack_record`.
+
+    Parameters
+    ----------
+    payload : bytes
+    kind : str
+    version : int
+        The latest version that can be read.
+    record : dataclass
+        What the file holds.
+    source : str
+        Name of the file, for messages.
+    error : exception class
+        Raised if the content is truncated, altered, of another kind or of a later version.
+
+    Returns
+    -------
+    instance of `record`
+    """
+    header, arrays = unpack(payload, kind, version, source=source, error=error)
     try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(payload)
-            stream.flush()
-            os.fsync(stream.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        return from_parts(record, header, arrays)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as reason:
+        raise error(
+            f'"{source}" lacks or garbles a part of the {kind} ({reason}); this version of gpzed did not write it. '
+            "Train again."
+        ) from reason
 
 
 def pack(kind: str, version: int, header: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> bytes:
@@ -71,7 +99,7 @@ def pack(kind: str, version: int, header: Mapping[str, Any], arrays: Mapping[str
 def unpack(
     payload: bytes, kind: str, version: int, *, source: str, error: type[GPzError]
 ) -> tuple[dict[str, Any], dict[str, AnyArray]]:
-    """Inverse of `pack`, with a reason for everything that can be wrong.
+    """Undo `pack`, with a reason for everything that can be wrong.
 
     Parameters
     ----------
@@ -110,9 +138,9 @@ def unpack(
         )
     try:
         return _unpack_body(payload, end + 1)
-    except (ValueError, KeyError, TypeError, IndexError) as reason:
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError) as reason:
         raise error(
-            f'"{source}" has a sound checksum but a garbled content ({reason}); it was not written by gpzed.'
+            f'"{source}" has a sound checksum but garbled content ({reason}); it was not written by gpzed.'
         ) from None
 
 
@@ -132,7 +160,7 @@ def _unpack_body(payload: bytes, start: int) -> tuple[dict[str, Any], dict[str, 
 
 
 def read_bytes(path: str | os.PathLike[str], error: type[GPzError]) -> bytes:
-    """Content of a file; a file that is not there or not readable is an `error` with the reason."""
+    """Return the content of a file; one that is not there or not readable is an `error` with the reason."""
     try:
         return Path(path).read_bytes()
     except FileNotFoundError:

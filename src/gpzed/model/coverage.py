@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
-from gpzed._types import AnyArray, FloatArray
+from gpzed._types import FloatArray
 from gpzed.engine.threads import Scratch, Team, block_rows
 from gpzed.gp.whitening import Moments, Whitening, fit_whitening
 from gpzed.incomplete.density import Density, Observations, normalise
@@ -124,25 +124,6 @@ class Coverage:
 
         team.map(work, range(0, n, size))
         return result
-
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
-        """Header and arrays for the model file."""
-        header = {name: getattr(self, name) for name in ("tail_scale", "mean", "variance", "n_rows")}
-        arrays = {f"whitening_{name}": value for name, value in vars(self.whitening).items()}
-        for name in ("weights", "means", "covariances"):
-            arrays[f"density_{name}"] = getattr(self.density, name)
-        return header, arrays | {"log_density": self.log_density, "level": self.level}
-
-    @classmethod
-    def from_parts(cls, header: dict[str, Any], arrays: dict[str, AnyArray]) -> Coverage:
-        """Inverse of `to_parts`."""
-        mean, matrix = arrays["whitening_mean"], arrays["whitening_matrix"]
-        weights, means, covariances = (arrays[f"density_{name}"] for name in ("weights", "means", "covariances"))
-        (d,), (g,) = mean.shape, weights.shape
-        if (matrix.shape, means.shape, covariances.shape) != ((d, d), (g, d), (g, d, d)):
-            raise ValueError("arrays of the coverage do not fit together")
-        density = Density(weights, means, covariances)
-        return cls(Whitening(mean, matrix), density, arrays["log_density"], arrays["level"], **header)
 
 
 def learn_coverage(data: TrainingData, rng: np.random.Generator) -> Coverage | None:

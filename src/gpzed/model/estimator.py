@@ -9,8 +9,6 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from gpzed.distributed import lazy
-from gpzed.distributed.data import Partitions
 from gpzed.errors import ConvergenceWarning, DataWarning
 from gpzed.gp.covariance import get_structure
 from gpzed.gp.parameters import MeanFunction
@@ -234,8 +232,10 @@ class GPzRegressor(FittedModel):
                 raise TypeError(
                     "`X_std` is given with a Dask collection; expected delayed chunks with it: `fit_stream`."
                 )
-            validate_table(self, lazy.template(X))
-            return self._fit_parts(lazy.partitions(X, y, sample_weight), validation_data, run)
+            from gpzed.distributed.collections import partitions, template
+
+            validate_table(self, template(X))
+            return self._fit_parts(partitions(X, y, sample_weight), validation_data, run)
         rows = check_rows(self, X, y, sample_weight, X_std)
         if self.weighting == "likelihood":
             rows = merge_duplicates(rows)
@@ -300,9 +300,12 @@ class GPzRegressor(FittedModel):
         self, sources: list[Any], validation_data: Validation | None, run: Run, *, has_template: bool = True
     ) -> Self:
         """Train on delayed chunks: loaded by the workers of a cluster, or computed on every pass without one."""
+        from gpzed.distributed.collections import head
+        from gpzed.distributed.data import Partitions
+
         with run.client() as client:
             if not has_template:
-                validate_table(self, lazy.head(sources[0], client), ensure_min_samples=0)
+                validate_table(self, head(sources[0], client), ensure_min_samples=0)
             if client is None:
                 return self._fit_chunks(sources, validation_data, run)
             is_gap = self.missing == "marginalise"

@@ -10,18 +10,25 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from gpzed._files import write_atomically
 from gpzed._types import FloatArray
-from gpzed.distributed import lazy
 from gpzed.engine.threads import Team
 from gpzed.gp.predictive import sample_functions
 from gpzed.model.committee import Committee
 from gpzed.model.coverage import Coverage
 from gpzed.model.inputs import check_input_errors, is_lazy, validate_table
 from gpzed.model.member import Member, TrainingReport
-from gpzed.model.modelfile import write_model
+from gpzed.model.modelfile import ModelFile, pack_model
 from gpzed.model.options import Training
 from gpzed.model.recalibration import Recalibration
 from gpzed.prediction import Prediction
+
+
+def predict_lazily(model: Any, X: Any, return_std: bool) -> Any:
+    """Predict for a Dask array or data frame, without computing it."""
+    from gpzed.distributed.collections import predict
+
+    return predict(model, X, return_std)
 
 
 class PredictsDistribution(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -47,7 +54,7 @@ class PredictsDistribution(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             Only if `return_std`; model and noise variance together.
         """
         if is_lazy(X):
-            return lazy.predict(self, X, return_std)  # type: ignore[no-any-return]
+            return predict_lazily(self, X, return_std)  # type: ignore[no-any-return]
         prediction = self.predict_distribution(X)
         return (prediction.mean, prediction.std) if return_std else prediction.mean
 
@@ -185,7 +192,7 @@ class FittedModel(PredictsDistribution):
                 raise TypeError(
                     "`X_std` is given for a Dask collection; expected rows in memory, a partition at a time."
                 )
-            return lazy.predict(self, X, return_std)  # type: ignore[no-any-return]
+            return predict_lazily(self, X, return_std)  # type: ignore[no-any-return]
         prediction = self.predict_distribution(X, X_std=X_std)
         return (prediction.mean, prediction.std) if return_std else prediction.mean
 
@@ -255,10 +262,17 @@ class FittedModel(PredictsDistribution):
         ----------
         path : path
         """
-        check_is_fitted(self, "committee_")
-        write_model(path, self._header(), list(self.members_))
+        write_atomically(path, pack_model(self.to_file()))
 
-    def _header(self) -> dict[str, Any]:
+    def to_file(self, pipeline: dict[str, Any] | None = None) -> ModelFile:
+        """Return what a model file holds of this estimator.
+
+        Parameters
+        ----------
+        pipeline : dict or None
+            What leads from a catalogue to the inputs, as plain JSON types.
+        """
+        check_is_fitted(self, "committee_")
         names = getattr(self, "feature_names_in_", None)
         given: dict[str, Any] = self.get_params()
         parameters = {k: v.item() if isinstance(v, np.generic) else v for k, v in given.items()}
@@ -266,25 +280,27 @@ class FittedModel(PredictsDistribution):
             parameters["training"] = asdict(parameters["training"])
         if not isinstance(parameters["random_state"], int | None):
             parameters["random_state"] = None
-        return {
-            "estimator": type(self).__name__,
-            "parameters": parameters,
-            "n_features": int(self.n_features_in_),
-            "feature_names": None if names is None else [str(name) for name in names],
-            "coverage": self.coverage_,
-            "recalibration": self.recalibration_,
-        }
+        return ModelFile(
+            estimator=type(self).__name__,
+            parameters=parameters,
+            n_features=int(self.n_features_in_),
+            feature_names=None if names is None else tuple(str(name) for name in names),
+            members=tuple(self.members_),
+            coverage=self.coverage_,
+            recalibration=self.recalibration_,
+            pipeline=pipeline,
+        )
 
     @classmethod
-    def from_parts(cls, header: dict[str, Any], members: list[Member]) -> Self:
+    def from_file(cls, stored: ModelFile) -> Self:
         """Put a fitted estimator together from what a model file holds."""
-        parameters = dict(header["parameters"])
+        parameters = dict(stored.parameters)
         if parameters["training"] is not None:
             parameters["training"] = Training(**parameters["training"])
         model = cls(**parameters)
-        model.committee_ = Committee(tuple(members), header.get("coverage"), header.get("recalibration"))
-        model.n_features_in_ = header["n_features"]
-        model.n_basis_ = members[0].layout.m
-        if header["feature_names"] is not None:
-            model.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+        model.committee_ = Committee(stored.members, stored.coverage, stored.recalibration)
+        model.n_features_in_ = stored.n_features
+        model.n_basis_ = stored.members[0].layout.m
+        if stored.feature_names is not None:
+            model.feature_names_in_ = np.array(stored.feature_names, dtype=object)
         return model

@@ -15,7 +15,7 @@ the density of their PIT values is flattest.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy.optimize import minimize
@@ -115,16 +115,6 @@ class Recalibration:
             n_heads=prediction.n_heads,
             n_inputs=prediction.n_inputs,
         )
-
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
-        """Header and arrays for the model file."""
-        names = ("log_scale", "wing_weight", "wing_scale", "n_rows", "before", "after")
-        return {name: getattr(self, name) for name in names}, {"local": self.local}
-
-    @classmethod
-    def from_parts(cls, header: dict[str, Any], arrays: dict[str, AnyArray]) -> Recalibration:
-        """Inverse of `to_parts`."""
-        return cls(**header, local=arrays["local"])
 
 
 def fit_recalibration(

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpzed.distributed import check_engine, connect
 from gpzed.model.options import check_values
 
 HEADS_STAGE = -1
@@ -64,11 +63,18 @@ class Run:
 
     def __post_init__(self) -> None:
         check_values({"checkpoint_every": self.checkpoint_every})
-        check_engine(self.cluster)
+        if self.cluster is not None:
+            from gpzed.distributed import check_cluster
+
+            check_cluster(self.cluster)
 
     def client(self) -> AbstractContextManager[Any]:
         """Connect to the cluster; None without one."""
-        return nullcontext() if self.cluster is None else connect(self.cluster)
+        if self.cluster is None:
+            return nullcontext()
+        from gpzed.distributed import connect
+
+        return connect(self.cluster)
 
     def checkpoint_of(self, member: int, n_members: int) -> Path | None:
         """Return the file that keeps the state of a member, if there is any."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from gpzed.distributed.data import PartitionedData, Partitions, SpreadData
 from gpzed.incomplete.patterns import RawRows
 from gpzed.model.data import ArrayData, StreamData, TrainingData, split_rows
 
@@ -33,6 +32,14 @@ class Source(Protocol):
         """Return the rows that no member was trained on, given the data of the first."""
 
 
+@runtime_checkable
+class RowsOnCluster(Protocol):
+    """Rows that the workers of a cluster hold."""
+
+    def split(self, fraction: float, valid: RawRows | None, seed: int) -> TrainingData:
+        """Return the rows as one member sees them, some held out."""
+
+
 class RowsInMemory:
     """Rows of this process; with a client, sent to the workers of its cluster."""
 
@@ -51,6 +58,8 @@ class RowsInMemory:
         parts = (train, held if is_part else self.valid)
         if self.client is None:
             return ArrayData(*parts, valid_is_part=is_part)
+        from gpzed.distributed.data import SpreadData
+
         return SpreadData(self.client, *parts, valid_is_part=is_part)
 
     def unseen(self, data: TrainingData) -> RawRows | None:
@@ -62,11 +71,11 @@ class RowsInMemory:
 
 
 class ChunkedRows:
-    """Rows that are read anew on every pass, or, as `Partitions`, kept by the workers of a cluster."""
+    """Rows that are read anew on every pass, or are kept by the workers of a cluster."""
 
     def __init__(
         self,
-        chunks: Iterable[RawRows] | Partitions,
+        chunks: Iterable[RawRows] | RowsOnCluster,
         n: int,
         valid: RawRows | None,
         fraction: float,
@@ -78,8 +87,8 @@ class ChunkedRows:
     def data(self, rng: np.random.Generator) -> TrainingData:
         """See `Source`."""
         seed = 0 if self.are_shared else int(rng.integers(2**31))
-        if isinstance(self.chunks, Partitions):
-            return PartitionedData(self.chunks, self.fraction, self.valid, seed)
+        if isinstance(self.chunks, RowsOnCluster):
+            return self.chunks.split(self.fraction, self.valid, seed)
         return StreamData(self.chunks, self.fraction, self.valid, seed)
 
     def unseen(self, data: TrainingData) -> RawRows | None:

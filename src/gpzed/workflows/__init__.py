@@ -2,40 +2,42 @@
 
 from __future__ import annotations
 
-from gpzed.distributed.predict import predict_partitions
-from gpzed.workflows.evaluate import Evaluation, EvaluationOptions, evaluate, improvements, read_predictions
-from gpzed.workflows.modelfile import TrainedPipeline, load_estimator, load_pipeline, model_hash
-from gpzed.workflows.predict import PredictReport, predict, predict_columns, predict_table
-from gpzed.workflows.predictions import PredictionFile, read_prediction_file
+from gpzed.workflows.columns import predict_columns
+from gpzed.workflows.evaluate import Evaluation, EvaluationOptions, evaluate, improvements
+from gpzed.workflows.model import PhotozModel, load_model, load_photoz_model, predict_table
+from gpzed.workflows.photoz_catalog import PhotozCatalog
+from gpzed.workflows.predict import predict
+from gpzed.workflows.prediction_plan import PredictReport
+from gpzed.workflows.predictions import PredictionFile, PredictionSource, read_predictions
+from gpzed.workflows.progress import Progress, Task
 from gpzed.workflows.report import PageReport, write_report
-from gpzed.workflows.reporter import Reporter, Task
-from gpzed.workflows.select import SelectionReport, select
+from gpzed.workflows.select import Criteria, SelectionReport, select
 from gpzed.workflows.train import TrainReport, train, train_table
-from gpzed.workflows.training_rows import TrainingPlan, plan_training
+from gpzed.workflows.training_set import TrainingPlan, plan_training
 
 __all__ = [
+    "Criteria",
     "Evaluation",
     "EvaluationOptions",
     "PageReport",
+    "PhotozCatalog",
+    "PhotozModel",
     "PredictReport",
     "PredictionFile",
-    "Reporter",
+    "PredictionSource",
+    "Progress",
     "SelectionReport",
     "Task",
     "TrainReport",
-    "TrainedPipeline",
     "TrainingPlan",
     "evaluate",
     "improvements",
-    "load_estimator",
-    "load_pipeline",
-    "model_hash",
+    "load_model",
+    "load_photoz_model",
     "plan_training",
     "predict",
     "predict_columns",
-    "predict_partitions",
     "predict_table",
-    "read_prediction_file",
     "read_predictions",
     "select",
     "train",

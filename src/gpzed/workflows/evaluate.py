@@ -22,28 +22,25 @@ from gpzed.evaluation import (
 )
 from gpzed.evaluation import evaluate as evaluate_prediction
 from gpzed.prediction import Prediction
-from gpzed.workflows.predictions import PredictionFile, read_prediction_file
+from gpzed.workflows.photoz_catalog import PhotozCatalog
+from gpzed.workflows.predictions import PredictionFile, PredictionSource, read_predictions
 
-#: Metrics in bins, and bins across the range of a column that is no redshift.
 BINNED = ("bias", "rmse", "sigma_nmad", "fr_0.15", "fr_0.05")
+"""Metrics in bins."""
 N_BINS = 10
-#: Metrics of rejection curves, and the fractions kept at which they are given.
+"""Bins across the range of a column that is no redshift."""
 CURVES = ("rmse", "mll", "fr_0.15", "fr_0.05", "sigma_nmad", "crps")
+"""Metrics of rejection curves."""
 FRACTIONS = np.arange(1, 21) / 20
+"""Fractions kept at which they are given."""
 
 
 @dataclass(frozen=True)
 class EvaluationOptions:
     """What is scored, and what is computed beside the metrics.
 
-    Attributes
+    Parameters
     ----------
-    redshift : str or None
-        Column of the true redshift; guessed by its name otherwise.
-    min_redshift, max_redshift : float or None
-        Only rows above the one and up to the other.
-    format : str or None
-        Format of the files, if the suffix does not tell.
     weight : str or None
         Column of weights.
     keep : float or None
@@ -58,14 +55,8 @@ class EvaluationOptions:
         Width of the bins; 0.1 for redshifts and a tenth of the range for others by default.
     rejection : bool
         Whether to compute rejection curves.
-    truth : path or None
-        Catalogue with the true redshifts, row by row, for files of qp that have none.
     """
 
-    redshift: str | None = None
-    min_redshift: float | None = None
-    max_redshift: float | None = None
-    format: str | None = None
     weight: str | None = None
     keep: float | None = None
     n_bootstrap: int = 0
@@ -73,7 +64,14 @@ class EvaluationOptions:
     bins: str | None = None
     bin_width: float | None = None
     rejection: bool = False
-    truth: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_bootstrap < 0 or self.n_bootstrap == 1:
+            raise ConfigError(f"`n_bootstrap` is {self.n_bootstrap}; expected at least 2 resamples, or 0 for none")
+        if self.bin_width is not None and self.bins is None:
+            raise ConfigError("`bin_width` is the width of the bins of a column; name it with --bins")
+        if self.bin_width is not None and not self.bin_width > 0:
+            raise ConfigError(f"`bin_width` is {self.bin_width}; expected a positive width")
 
 
 @dataclass(frozen=True)
@@ -141,73 +139,67 @@ class Evaluation:
 
 
 def evaluate(
-    paths: Sequence[str | os.PathLike[str]],
+    predictions: PredictionSource | PhotozCatalog | str | os.PathLike[str],
     options: EvaluationOptions | None = None,
     *,
     redshift: str | None = None,
+    truth: str | os.PathLike[str] | None = None,
     min_redshift: float | None = None,
     max_redshift: float | None = None,
-    format: str | None = None,
-    truth: str | os.PathLike[str] | None = None,
-) -> list[Evaluation]:
-    """Score files that hold predictions and true redshifts.
+) -> Evaluation:
+    """Score predictions against true redshifts.
 
     Parameters
     ----------
-    paths : sequence of path
-        Files of `predict`, any with the columns ``z_phot`` and ``z_std``, and those of qp, which codes of RAIL write.
+    predictions : path, PhotozCatalog or PredictionSource
+        File of predictions, or what `predict` returned, with true redshifts among the columns; or a record that says
+        where they are found, and then the other arguments do not matter.
     options : EvaluationOptions, optional
-        All options; those below are for short.
-    redshift : str, optional
-        Column of the true redshift; guessed by its name otherwise.
-    min_redshift, max_redshift : float, optional
-        Only rows above the one and up to the other.
-    format : str, optional
-        Format, if the suffix does not tell.
-    truth : path, optional
-        Catalogue with the true redshifts, row by row, for files of qp that have none.
+    redshift, truth, min_redshift, max_redshift : optional
+        As in `PredictionSource`.
 
     Returns
     -------
-    list of Evaluation
-        One per file.
+    Evaluation
     """
-    if options is None:
-        options = EvaluationOptions(redshift, min_redshift, max_redshift, format, truth=truth)
-    return [_evaluate_one(path, options) for path in paths]
-
-
-def read_predictions(
-    path: str | os.PathLike[str],
-    *,
-    redshift: str | None = None,
-    min_redshift: float | None = None,
-    max_redshift: float | None = None,
-    format: str | None = None,
-    truth: str | os.PathLike[str] | None = None,
-) -> tuple[FloatArray, Prediction, int, str]:
-    """Read true redshifts and predictions.
-
-    Parameters
-    ----------
-    path, redshift, min_redshift, max_redshift, format, truth
-        As in `evaluate`.
-
-    Returns
-    -------
-    z_spec : ndarray of shape (n,)
-    prediction : Prediction
-        The mixture if the file has its components, else one Gaussian per object; what a file of qp holds.
-    n_rows : int
-        Rows of the file, of which n have a redshift and a prediction.
-    column : str
-        Column of the true redshift.
-    """
-    file = read_prediction_file(
-        path, redshift=redshift, min_redshift=min_redshift, max_redshift=max_redshift, format=format, truth=truth
-    )
+    if not isinstance(predictions, PredictionSource):
+        predictions = PredictionSource(predictions, redshift, None, min_redshift, max_redshift, truth)
+    options = options or EvaluationOptions()
+    needed = [name for name in (options.weight, options.bins) if name is not None]
+    file = read_predictions(predictions, columns=needed)
     assert file.z_spec is not None
-    return file.z_spec, file.prediction, file.n_rows, str(file.redshift)
+    assert file.found is not None
+    rows = _kept(file.prediction, options.keep)
+    weight = None if options.weight is None else _weights(file, options.weight)[rows]
+    z, prediction = file.z_spec[rows], file.prediction[rows]
+    scores = evaluate_prediction(z, prediction, weight)
+    curves = {}
+    if options.rejection:
+        curves = rejection_curves(z, prediction, CURVES, fractions=FRACTIONS, sample_weight=weight)
+    return Evaluation(
+        file.path,
+        file.n_rows,
+        len(z),
+        str(file.redshift),
+        {name: float(value) for name, value in scores.items() if name != "n"},
+        (float(z.min()), float(z.max())),
+        file.found.causes,
+        _errors(z, prediction, weight, options),
+        None if options.bins is None else _bins(file, rows, options, weight),
+        curves,
+    )
+
+
+def _errors(
+    z: FloatArray, prediction: Prediction, weight: FloatArray | None, options: EvaluationOptions
+) -> dict[str, float]:
+    """Return bootstrap standard deviations of the metrics, if asked for."""
+    if not options.n_bootstrap:
+        return {}
+    drawn = bootstrap_metrics(
+        z, prediction, sample_weight=weight, n_resamples=options.n_bootstrap, random_state=options.seed
+    )
+    return {name: result.std for name, result in drawn.items()}
 
 
 def improvements(results: Sequence[Evaluation]) -> dict[str, dict[str, float]]:
@@ -228,47 +220,6 @@ def improvements(results: Sequence[Evaluation]) -> dict[str, dict[str, float]]:
         other.path: {name: relative_improvement(curve, other.curves[name]).mean for name, curve in first.curves.items()}
         for other in others
     }
-
-
-def _evaluate_one(path: str | os.PathLike[str], options: EvaluationOptions) -> Evaluation:
-    needed = [name for name in (options.weight, options.bins) if name is not None]
-    file = read_prediction_file(
-        path,
-        redshift=options.redshift,
-        min_redshift=options.min_redshift,
-        max_redshift=options.max_redshift,
-        format=options.format,
-        truth=options.truth,
-        columns=needed,
-    )
-    assert file.z_spec is not None
-    assert file.found is not None
-    z, prediction = file.z_spec, file.prediction
-    rows = _kept(prediction, options.keep)
-    weight = None if options.weight is None else _weights(file, options.weight)[rows]
-    z, prediction = z[rows], prediction[rows]
-    scores = evaluate_prediction(z, prediction, weight)
-    errors = {}
-    if options.n_bootstrap:
-        drawn = bootstrap_metrics(
-            z, prediction, sample_weight=weight, n_resamples=options.n_bootstrap, random_state=options.seed
-        )
-        errors = {name: result.std for name, result in drawn.items()}
-    curves = {}
-    if options.rejection:
-        curves = rejection_curves(z, prediction, CURVES, fractions=FRACTIONS, sample_weight=weight)
-    return Evaluation(
-        os.fspath(path),
-        file.n_rows,
-        len(z),
-        str(file.redshift),
-        {name: float(value) for name, value in scores.items() if name != "n"},
-        (float(z.min()), float(z.max())),
-        file.found.causes,
-        errors,
-        None if options.bins is None else _bins(file, rows, options, weight),
-        curves,
-    )
 
 
 def _kept(prediction: Prediction, keep: float | None) -> Any:
@@ -299,8 +250,6 @@ def _bins(file: PredictionFile, rows: Any, options: EvaluationOptions, weight: F
     if not usable.any():
         raise CatalogError(f"'{file.path}': no row has a value in {options.bins!r} to make bins of")
     z, prediction, by = file.z_spec[rows][usable], file.prediction[rows][usable], by[usable]
-    if options.bin_width is not None and not options.bin_width > 0:
-        raise ConfigError(f"`bin_width` is {options.bin_width}; expected a positive width")
     low, high = float(by.min()), float(by.max())
     is_redshift = options.bins in (file.redshift, "z_phot")
     width = options.bin_width or (0.1 if is_redshift else max(high - low, 1e-9) / N_BINS)

@@ -15,10 +15,58 @@ from gpzed.catalog import Catalog, CatalogInfo, Sentinels, catalog_info, read_ca
 from gpzed.catalog.conventions import ID_NAMES, REDSHIFT_NAMES
 from gpzed.errors import CatalogError, ConfigError, SchemaError
 from gpzed.prediction import GriddedPrediction, Prediction
+from gpzed.workflows.inputs import Redshifts, valid_redshifts
+from gpzed.workflows.photoz_catalog import PhotozCatalog
 from gpzed.workflows.qpfile import is_qp_file, read_qp
-from gpzed.workflows.source import Redshifts, valid_redshifts
 
 PARTS = ("z_var_model", "z_var_noise", "z_var_input")
+
+
+@dataclass(frozen=True)
+class PredictionSource:
+    """Where predictions, and the true redshifts to compare them with, are found.
+
+    Parameters
+    ----------
+    path : path or PhotozCatalog
+        File of `predict`, any with the columns ``z_phot`` and ``z_std``, or one of qp, which codes of RAIL write; or
+        what `predict` returned.
+    redshift : str, optional
+        Column of the true redshift; the one that the file names, or a known name, otherwise.
+    id : str, optional
+        Column of the identifiers; the one that the file names, or a known name, otherwise.
+    min_redshift : float, optional
+        Only rows above this redshift.
+    max_redshift : float, optional
+        Only rows up to this redshift.
+    truth : path, optional
+        Catalogue with the true redshifts, row by row, for files of qp that have none.
+    format : str, optional
+        Format of the file, if the suffix does not tell.
+    """
+
+    path: str | os.PathLike[str] | PhotozCatalog
+    redshift: str | None = None
+    id: str | None = None
+    min_redshift: float | None = None
+    max_redshift: float | None = None
+    truth: str | os.PathLike[str] | None = None
+    format: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The path as text."""
+        return "the predictions" if isinstance(self.path, PhotozCatalog) else os.fspath(self.path)
+
+    @property
+    def is_qp(self) -> bool:
+        """Whether the file is one of qp."""
+        return self.format is None and not isinstance(self.path, PhotozCatalog) and is_qp_file(self.path)
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether only some redshifts count."""
+        return self.min_redshift is not None or self.max_redshift is not None
 
 
 @dataclass(frozen=True)
@@ -72,15 +120,9 @@ class PredictionFile:
         return none if self.z_spec is None else np.isfinite(self.z_spec)
 
 
-def read_prediction_file(
-    path: str | os.PathLike[str],
+def read_predictions(
+    source: PredictionSource | PhotozCatalog | str | os.PathLike[str],
     *,
-    redshift: str | None = None,
-    id: str | None = None,
-    min_redshift: float | None = None,
-    max_redshift: float | None = None,
-    format: str | None = None,
-    truth: str | os.PathLike[str] | None = None,
     need_truth: bool = True,
     columns: Sequence[str] = (),
 ) -> PredictionFile:
@@ -88,16 +130,7 @@ def read_prediction_file(
 
     Parameters
     ----------
-    path : path
-        File of `predict`, any with the columns ``z_phot`` and ``z_std``, or one of qp, which codes of RAIL write.
-    redshift, id : str, optional
-        Columns of the true redshift and of the identifier; those that the file names, or known names, otherwise.
-    min_redshift, max_redshift : float, optional
-        Redshifts above the one and up to the other count as known.
-    format : str, optional
-        Format, if the suffix does not tell.
-    truth : path, optional
-        Catalogue with the true redshifts, row by row, for files of qp that have none.
+    source : PredictionSource, PhotozCatalog or path
     need_truth : bool
         Whether true redshifts are needed: only rows with one are returned, and there must be some.
     columns : sequence of str
@@ -114,28 +147,22 @@ def read_prediction_file(
     CatalogError
         If no row is left.
     """
-    need_truth = need_truth or min_redshift is not None or max_redshift is not None
-    is_qp = format is None and is_qp_file(path)
-    if truth is not None and not is_qp:
-        raise ConfigError(f"'{os.fspath(path)}' is no file of qp; only for those are true redshifts read elsewhere")
-    read = _read_densities(path) if is_qp else _read_columns(path, format, redshift, id, columns)
-    names, metadata = read.names, read.metadata
-    column = _role(read, "redshift", redshift, REDSHIFT_NAMES) if truth is None else None
-    identifier = _role(read, "id", id, ID_NAMES)
-    z: FloatArray | None = None
-    if truth is not None:
-        column, z = _truth_elsewhere(truth, redshift, read)
-    elif column is not None:
-        z = read.table.floats(column)
-    elif need_truth:
-        hint = ", or give a catalogue of them with --truth" if is_qp else ""
-        raise SchemaError(
-            f"'{read.path}' has no column of true redshifts that is known by its name "
-            f"({', '.join(REDSHIFT_NAMES[:4])}, ...); name it with --redshift{hint}"
-        )
+    source = source if isinstance(source, PredictionSource) else PredictionSource(source)
+    if source.truth is not None and not source.is_qp:
+        raise ConfigError(f"'{source.name}' is no file of qp; only for those are true redshifts read elsewhere")
+    if isinstance(source.path, PhotozCatalog):
+        read = _read_memory(source.path, source, columns)
+    else:
+        read = _read_densities(source.name) if source.is_qp else _read_columns(source.name, source, columns)
+    return _with_truth(read, source, need_truth or source.has_limits, columns)
+
+
+def _with_truth(read: _Read, source: PredictionSource, need_truth: bool, columns: Sequence[str]) -> PredictionFile:
+    column, z = _true_redshifts(read, source, need_truth)
+    identifier = _role(read, "id", source.id, ID_NAMES)
     found, keep = None, read.usable
     if z is not None:
-        found = valid_redshifts(z, min_redshift, max_redshift, _sentinels(metadata))
+        found = valid_redshifts(z, source.min_redshift, source.max_redshift, _sentinels(read.metadata))
         z = np.where(found.keep, z, np.nan)
         keep = keep & found.keep if need_truth else keep
     if not keep.any():
@@ -145,10 +172,26 @@ def read_prediction_file(
     others = list(dict.fromkeys(name for name in (identifier, *columns) if name is not None))
     kept = read.table.select(others).take(keep) if others else Catalog({"row": np.flatnonzero(keep)})
     return PredictionFile(
-        os.fspath(path), len(keep), np.flatnonzero(keep),
+        read.path, len(keep), np.flatnonzero(keep),
         read.prediction if chosen.all() else read.prediction[chosen],
-        None if z is None else z[keep], column, identifier, found, kept, names, metadata,
+        None if z is None else z[keep], column, identifier, found, kept, read.names, read.metadata,
     )  # fmt: skip
+
+
+def _true_redshifts(read: _Read, source: PredictionSource, need_truth: bool) -> tuple[str | None, FloatArray | None]:
+    """Return column and values of the true redshifts of all rows, None if there are none."""
+    if source.truth is not None:
+        return _truth_elsewhere(source.truth, source.redshift, read)
+    column = _role(read, "redshift", source.redshift, REDSHIFT_NAMES)
+    if column is not None:
+        return column, read.table.floats(column)
+    if need_truth:
+        hint = ", or give a catalogue of them with --truth" if source.is_qp else ""
+        raise SchemaError(
+            f"'{read.path}' has no column of true redshifts that is known by its name "
+            f"({', '.join(REDSHIFT_NAMES[:4])}, ...); name it with --redshift{hint}"
+        )
+    return None, None
 
 
 @dataclass(frozen=True)
@@ -163,25 +206,37 @@ class _Read:
     metadata: Mapping[str, Any]
 
 
-def _read_columns(
-    path: str | os.PathLike[str], format: str | None, redshift: str | None, id: str | None, columns: Sequence[str]
-) -> _Read:
+def _read_memory(given: PhotozCatalog, source: PredictionSource, columns: Sequence[str]) -> _Read:
+    """Take predictions in memory, with the columns needed of the table that they were made for."""
+    names = tuple(dict.fromkeys([*given.table.names, *given.columns]))
+    about = _Read(source.name, given.prediction, np.ones(len(given), dtype=bool), Catalog({}), names, given.metadata)
+    roles = [_role(about, "redshift", source.redshift, REDSHIFT_NAMES), _role(about, "id", source.id, ID_NAMES)]
+    others = [name for name in (*roles, *columns) if name is not None]
+    lost = [name for name in others if name not in names]
+    if lost:
+        raise SchemaError(f"{source.name} have no column {lost[0]!r}; they have {', '.join(names[:30])}")
+    table = given.table.catalog(name for name in others if name not in given.columns)
+    return replace(about, table=table.with_columns({name: given[name] for name in others if name in given.columns}))
+
+
+def _read_columns(path: str, source: PredictionSource, columns: Sequence[str]) -> _Read:
     """Read a file with the columns of `gpzed predict`, and only those needed."""
-    info = catalog_info(path, format=format)
+    info = catalog_info(path, format=source.format)
     for name in ("z_phot", "z_std"):
         if name not in info.names:
             raise SchemaError(
                 f"'{info.path}' has no column {name!r}; expected a file written by `gpzed predict`, it has "
                 f"{', '.join(info.names[:30])}"
             )
-    roles = [_role(info, "redshift", redshift, REDSHIFT_NAMES), _role(info, "id", id, ID_NAMES)]
+    roles = [_role(info, "redshift", source.redshift, REDSHIFT_NAMES), _role(info, "id", source.id, ID_NAMES)]
     others = [name for name in (*roles, *columns) if name is not None]
     lost = [name for name in others if name not in info.names]
     if lost:
         raise SchemaError(f"'{info.path}' has no column {lost[0]!r}; it has {', '.join(info.names[:30])}")
     components = _components(info.names)
     base = ["z_phot", "z_std", *(name for name in ("z_mean", *PARTS) if name in info.names)]
-    table = read_catalog(path, columns=list(dict.fromkeys([*base, *components, *others])), format=format)
+    wanted = list(dict.fromkeys([*base, *components, *others]))
+    table = read_catalog(path, columns=wanted, format=source.format)
     values = {name: table.floats(name) for name in (*base, *components)}
     usable = np.isfinite(values["z_phot"]) & (values["z_std"] > 0.0)
     if not usable.any():

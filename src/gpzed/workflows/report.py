@@ -10,18 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from gpzed._files import require_folder, write_atomically
 from gpzed._types import FloatArray
 from gpzed.catalog import PhotometrySchema, catalog_info, guess_schema
 from gpzed.errors import ConfigError, GPzError
-from gpzed.model.container import write_atomically
 from gpzed.report import PointTable, ReportData, prepare, render
-from gpzed.workflows.predictions import PredictionFile, read_prediction_file, recorded_schema
-from gpzed.workflows.qpfile import is_qp_file
-from gpzed.workflows.reporter import Reporter
-from gpzed.workflows.source import require_folder
+from gpzed.workflows.predictions import PredictionFile, PredictionSource, read_predictions, recorded_schema
+from gpzed.workflows.progress import Progress
 
-#: Values that no magnitude or flux error has: they stand for no measurement.
 SENTINEL = 90.0
+"""Values beyond this are no magnitude or error of one: they stand for no measurement."""
 COVERAGE = "z_coverage"
 
 
@@ -49,77 +47,52 @@ class PageReport:
 
 
 def write_report(
-    paths: Sequence[str | os.PathLike[str]],
+    sources: Sequence[PredictionSource | str | os.PathLike[str]],
     output: str | os.PathLike[str],
     *,
     title: str | None = None,
-    redshift: str | None = None,
-    id: str | None = None,
-    min_redshift: float | None = None,
-    max_redshift: float | None = None,
-    format: str | None = None,
-    truth: str | os.PathLike[str] | None = None,
-    reporter: Reporter | None = None,
+    progress: Progress | None = None,
 ) -> PageReport:
     """Write one self-contained HTML page about one or several files of predictions.
 
     Parameters
     ----------
-    paths : sequence of path
-        Files of `predict`, any with the columns ``z_phot`` and ``z_std``, and those of qp, which codes of RAIL write.
+    sources : sequence of PredictionSource or path
+        Rows with a true redshift are shown; all rows, without scores, if there are none.
     output : path
         Page to write, ending in ``.html``.
     title : str, optional
         Of the page.
-    redshift, id : str, optional
-        Columns of true redshift and identifier; guessed otherwise. Rows with a true redshift are shown; all
-        rows, without scores, if there are none.
-    min_redshift, max_redshift : float, optional
-        Only rows above the one and up to the other.
-    format : str, optional
-        Format of the files, if the suffix does not tell.
-    truth : path, optional
-        Catalogue with the true redshifts, row by row, for files of qp that have none.
-    reporter : Reporter, optional
+    progress : Progress, optional
 
     Returns
     -------
     PageReport
     """
-    reporter = reporter or Reporter()
+    progress = progress or Progress()
     target = Path(output)
     if target.suffix.lower() not in (".html", ".htm"):
         raise ConfigError(f"`output` is '{target}'; expected a name that ends in .html")
     require_folder(target, "the page")
-    names = _short_names(paths)
+    given = [source if isinstance(source, PredictionSource) else PredictionSource(source) for source in sources]
+    names = _short_names([source.name for source in given])
     sets = []
-    for path, name in zip(paths, names, strict=True):
-        columns, schema = _photometry(path, format)
-        file = read_prediction_file(
-            path,
-            redshift=redshift,
-            id=id,
-            min_redshift=min_redshift,
-            max_redshift=max_redshift,
-            format=format,
-            truth=truth,
-            need_truth=False,
-            columns=columns,
-        )
+    for source, name in zip(given, names, strict=True):
+        columns, schema = _photometry(source)
+        file = read_predictions(source, need_truth=False, columns=columns)
         known = file.has_truth
-        reporter.say(_what(file, int(known.sum())))
+        progress.say(_what(file, int(known.sum())))
         sets.append(_prepare(name, file, known, schema))
-    page = render(sets, title or f"gpzed: {', '.join(names)}")
-    payload = page.encode("utf-8")
+    payload = render(sets, title or f"gpzed: {', '.join(names)}").encode("utf-8")
     write_atomically(target, payload)
     facts = tuple((one.content["name"], one.content["n"], one.content["truth"]) for one in sets)
     return PageReport(os.fspath(output), len(payload), facts)
 
 
-def _short_names(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
+def _short_names(paths: Sequence[str]) -> list[str]:
     """Return the names of the files, with folders where names alone do not tell them apart."""
     names = [Path(path).stem for path in paths]
-    return names if len(set(names)) == len(names) else [os.fspath(path) for path in paths]
+    return names if len(set(names)) == len(names) else list(paths)
 
 
 def _what(file: PredictionFile, n_truth: int) -> str:
@@ -129,11 +102,11 @@ def _what(file: PredictionFile, n_truth: int) -> str:
     return f"{file.path}: {n_truth:,} of {file.n_rows:,} rows, true redshift in '{file.redshift}'"
 
 
-def _photometry(path: str | os.PathLike[str], format: str | None) -> tuple[list[str], PhotometrySchema | None]:
+def _photometry(source: PredictionSource) -> tuple[list[str], PhotometrySchema | None]:
     """Return the columns of the photometry, by what the file says or by their names; none if neither helps."""
-    if format is None and is_qp_file(path):
+    if source.is_qp:
         return [], None
-    info = catalog_info(path, format=format)
+    info = catalog_info(source.name, format=source.format)
     try:
         stored = recorded_schema(info.metadata)
         schema = PhotometrySchema.from_dict(dict(stored)) if stored else guess_schema(info.names)

@@ -1,12 +1,13 @@
-"""Finished chunks of a prediction run, kept on disk so that a killed run can go on.
+"""Finished chunks of a prediction run, kept on disk so that a killed run can be resumed.
 
 The folder ``OUT.parts`` holds a manifest that says what the run is, and one NumPy file per finished chunk with the
-computed columns, each written under a temporary name, flushed to disk and renamed: a file that is there is whole.
+computed columns, each written atomically: a file that is there is whole.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import platform
@@ -16,16 +17,17 @@ from typing import Any
 
 import numpy as np
 
+from gpzed._files import write_atomically
 from gpzed._types import AnyArray
 from gpzed.errors import CatalogError, ConfigError
 
 MANIFEST = "manifest.json"
-#: Holds the process that writes to the folder, and its machine.
 LOCK = "lock.json"
+"""Holds the process that writes to the folder, and its machine."""
 _held: set[str] = set()  # locks of this process
 
 
-class Parts:
+class FinishedChunks:
     """The folder of finished chunks.
 
     Parameters
@@ -33,14 +35,14 @@ class Parts:
     output : path
         The predictions file; the folder is named after it.
     manifest : dict
-        What decides the result: model, input, options, chunk size; plain JSON types.
+        What decides the result, to the byte: model, input, options; plain JSON types.
     resume : bool
         Whether a folder that an interrupted run left is to be used.
 
     Raises
     ------
     ConfigError
-        There is such a folder but `resume` is false, it belongs to another run, or that run is still going on.
+        There is such a folder but `resume` is false, it belongs to another run, or that run is not over.
     """
 
     def __init__(self, output: Path, manifest: dict[str, Any], resume: bool) -> None:
@@ -53,7 +55,7 @@ class Parts:
             self.folder.mkdir(exist_ok=True)
             self._hold()
             if not (self.folder / MANIFEST).exists():
-                _write(self.folder / MANIFEST, text.encode())
+                write_atomically(self.folder / MANIFEST, text.encode())
         except OSError as error:
             raise CatalogError(
                 f"'{self.folder}' cannot be written: {error.strerror}; check the folder and the disk"
@@ -63,14 +65,14 @@ class Parts:
         stored = self.folder / MANIFEST
         if not resume:
             raise ConfigError(
-                f"'{self.folder}' is left from an interrupted run; add --resume to go on with it, or delete the folder "
-                "to start afresh"
+                f"'{self.folder}' is left from an interrupted run; add --resume to resume it, or delete the folder to "
+                "start afresh"
             )
         if stored.exists() and stored.read_text() != text:
             changed = _difference(json.loads(stored.read_text()), json.loads(text))
             raise ConfigError(
                 f"'{self.folder}' belongs to another run: {changed} is not the same; give the same model, catalogue "
-                "and options to go on with it, or delete the folder to start afresh"
+                "and options to resume it, or delete the folder to start afresh"
             )
 
     def _hold(self) -> None:
@@ -103,12 +105,12 @@ class Parts:
         if machine == platform.node() and not _is_running(pid, str(path.resolve())):
             return
         raise ConfigError(
-            f"'{self.folder}' is in use by process {pid} on {machine}; let it finish, or stop it and go on with "
+            f"'{self.folder}' is in use by process {pid} on {machine}; let it finish, or stop it and add "
             f"--resume (if there is no such process, delete '{path}')"
         )
 
     def release(self) -> None:
-        """Give the folder back, for a later run to go on with."""
+        """Give the folder back, for a later run to resume."""
         path = self.folder / LOCK
         _held.discard(str(path.resolve()))
         with contextlib.suppress(OSError):
@@ -133,19 +135,13 @@ class Parts:
     def store(self, index: int, values: AnyArray) -> None:
         """Keep the columns of a finished chunk."""
         path = self._path(index)
-        temporary = path.with_suffix(".tmp")
+        stream = io.BytesIO()
+        np.save(stream, values, allow_pickle=False)
         try:
-            with temporary.open("wb") as stream:
-                np.save(stream, values, allow_pickle=False)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, path)
+            write_atomically(path, stream.getvalue())
         except OSError as error:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
             raise CatalogError(
-                f"'{path}' could not be written: {error.strerror}; free some space or check the disk, then go on with "
-                "--resume"
+                f"'{path}' could not be written: {error.strerror}; free some space or check the disk, then add --resume"
             ) from error
 
     def remove(self) -> None:
@@ -168,15 +164,6 @@ def _is_running(pid: int, lock: str) -> bool:
     except OSError:  # it is another user's
         return True
     return True
-
-
-def _write(path: Path, payload: bytes) -> None:
-    temporary = path.with_suffix(".tmp")
-    with temporary.open("wb") as stream:
-        stream.write(payload)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)
 
 
 def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:

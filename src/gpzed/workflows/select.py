@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from gpzed._files import require_folder
 from gpzed._types import BoolArray, FloatArray
 from gpzed.catalog import Catalog, open_writer, write_catalog
 from gpzed.errors import CatalogError, ConfigError
@@ -13,8 +14,7 @@ from gpzed.evaluation import METRICS, Selection
 from gpzed.evaluation import evaluate as evaluate_prediction
 from gpzed.evaluation import select as select_objects
 from gpzed.prediction import Prediction
-from gpzed.workflows.predictions import PredictionFile, read_prediction_file
-from gpzed.workflows.source import require_folder
+from gpzed.workflows.predictions import PredictionFile, PredictionSource, read_predictions
 
 
 @dataclass(frozen=True)
@@ -74,30 +74,12 @@ class SelectionReport:
         }
 
 
-def select(
-    path: str | os.PathLike[str],
-    output: str | os.PathLike[str] | None = None,
-    *,
-    keep: float | None = None,
-    max_std: float | None = None,
-    max_rmse: float | None = None,
-    min_completeness: float | None = None,
-    expected: bool = False,
-    redshift: str | None = None,
-    id: str | None = None,
-    columns: tuple[str, ...] = (),
-    truth: str | os.PathLike[str] | None = None,
-    format: str | None = None,
-    output_format: str | None = None,
-) -> SelectionReport:
-    """Keep the objects of a file with the smallest predicted variance, as many as all criteria allow.
+@dataclass(frozen=True)
+class Criteria:
+    """What objects have to satisfy to be kept; at least one criterion is needed.
 
     Parameters
     ----------
-    path : path
-        File of predictions.
-    output : path, optional
-        File to write: identifier, ``z_phot`` and ``z_std`` of the objects kept, in the order of the file.
     keep : float, optional
         Keep at most this fraction of the objects.
     max_std : float, optional
@@ -109,14 +91,54 @@ def select(
         Refuse to keep less than this fraction; alone, keep just this fraction.
     expected : bool
         Take `max_rmse` for the RMSE expected from the predicted variances instead; needs no true redshifts.
-    redshift, id : str, optional
-        Columns of true redshift and identifier, if neither the file names them nor their names are known.
+    """
+
+    keep: float | None = None
+    max_std: float | None = None
+    max_rmse: float | None = None
+    min_completeness: float | None = None
+    expected: bool = False
+
+    def __post_init__(self) -> None:
+        if all(value is None for value in (self.keep, self.max_std, self.max_rmse, self.min_completeness)):
+            raise ConfigError("no criterion given; use --keep, --max-std, --max-rmse or --min-completeness")
+        for name in ("keep", "min_completeness"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value <= 1:
+                raise ConfigError(f"`{name}` is {value}; expected a fraction above 0 and at most 1, such as 0.5")
+        for name in ("max_std", "max_rmse"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ConfigError(f"`{name}` is {value}; expected a positive redshift difference, such as 0.02")
+        if self.expected and self.max_rmse is None:
+            raise ConfigError("--expected says how --max-rmse is meant; give that, too")
+
+    @property
+    def needs_truth(self) -> bool:
+        """Whether objects with true redshifts are needed to measure the RMSE."""
+        return self.max_rmse is not None and not self.expected
+
+
+def select(
+    predictions: PredictionSource | str | os.PathLike[str],
+    criteria: Criteria,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    columns: tuple[str, ...] = (),
+    format: str | None = None,
+) -> SelectionReport:
+    """Keep the objects of a file with the smallest predicted variance, as many as all criteria allow.
+
+    Parameters
+    ----------
+    predictions : PredictionSource or path
+    criteria : Criteria
+    output : path, optional
+        File to write: identifier, ``z_phot`` and ``z_std`` of the objects kept, in the order of the file.
     columns : tuple of str
         Other columns to copy.
-    truth : path, optional
-        Catalogue with the true redshifts, row by row, for files of qp that have none.
-    format, output_format : str, optional
-        Formats, if the suffixes do not tell.
+    format : str, optional
+        Format of the output, if the suffix does not tell.
 
     Returns
     -------
@@ -124,31 +146,32 @@ def select(
 
     Raises
     ------
-    ConfigError
-        If no criterion is given or one is out of range.
     CatalogError
         If no selection satisfies the criteria, or true redshifts are needed and there are none.
     """
-    _check(keep, max_std, max_rmse, min_completeness)
     if output is not None:
         require_folder(output, "the selection")
-        open_writer(output, output_format)  # checks name and format before the work is done
-    file = read_prediction_file(
-        path, redshift=redshift, id=id, format=format, truth=truth, need_truth=False, columns=columns
-    )
+        open_writer(output, format)  # checks name and format before the work is done
+    file = read_predictions(predictions, need_truth=False, columns=columns)
     known = file.has_truth
-    if max_rmse is not None and not expected and not known.any():
+    if criteria.needs_truth and not known.any():
         why = "has no column of true redshifts" if file.redshift is None else f"has none in {file.redshift!r}"
         raise CatalogError(
             f"'{file.path}' {why}, by which to measure the RMSE for --max-rmse; name another column with --redshift, "
             "or add --expected to go by the RMSE that the predicted variances promise"
         )
     try:
-        chosen = _choose(file, known, keep, max_std, max_rmse, min_completeness, expected)
+        chosen = _choose(file, known, criteria)
     except ValueError as error:
         raise CatalogError(f"'{file.path}': {error}") from None
     if output is not None:
-        _write(file, chosen.mask, output, output_format, columns)
+        _write(file, chosen.mask, output, format, columns)
+    return _report(file, known, chosen, output)
+
+
+def _report(
+    file: PredictionFile, known: BoolArray, chosen: Selection, output: str | os.PathLike[str] | None
+) -> SelectionReport:
     before, after = _trade(file, known, chosen.mask)
     return SelectionReport(
         path=file.path,
@@ -168,52 +191,20 @@ def select(
     )
 
 
-def _check(*criteria: float | None) -> None:
-    """Refuse criteria that make no sense, by the names they have."""
-    keep, max_std, max_rmse, min_completeness = criteria
-    if all(value is None for value in criteria):
-        raise ConfigError("no criterion given; use --keep, --max-std, --max-rmse or --min-completeness")
-    for name, value in (("keep", keep), ("min_completeness", min_completeness)):
-        if value is not None and not 0 < value <= 1:
-            raise ConfigError(f"`{name}` is {value}; expected a fraction above 0 and at most 1, such as 0.5")
-    for name, value in (("max_std", max_std), ("max_rmse", max_rmse)):
-        if value is not None and not value > 0:
-            raise ConfigError(f"`{name}` is {value}; expected a positive redshift difference, such as 0.02")
-
-
-def _choose(
-    file: PredictionFile,
-    known: BoolArray,
-    keep: float | None,
-    max_std: float | None,
-    max_rmse: float | None,
-    min_completeness: float | None,
-    expected: bool,
-) -> Selection:
+def _choose(file: PredictionFile, known: BoolArray, criteria: Criteria) -> Selection:
     """Return the selection; a measured RMSE is turned into a limit on the standard deviation first."""
     prediction = file.prediction
-    if max_rmse is None or expected:
-        return select_objects(
-            prediction, keep=keep, max_std=max_std, max_rmse=max_rmse, min_completeness=min_completeness
-        )
+    limits = {name: getattr(criteria, name) for name in ("keep", "max_std", "max_rmse", "min_completeness")}
+    if not criteria.needs_truth:
+        return select_objects(prediction, **limits)
     if known.all():
-        return select_objects(
-            prediction,
-            z_spec=file.z_spec,
-            keep=keep,
-            max_std=max_std,
-            max_rmse=max_rmse,
-            min_completeness=min_completeness,
-        )
+        return select_objects(prediction, z_spec=file.z_spec, **limits)
     assert file.z_spec is not None
-    measured = select_objects(prediction[known], z_spec=file.z_spec[known], max_rmse=max_rmse).max_std
-    limit = measured if max_std is None else min(measured, max_std)
-    chosen = select_objects(prediction, keep=keep, max_std=limit, min_completeness=min_completeness)
+    measured = select_objects(prediction[known], z_spec=file.z_spec[known], max_rmse=criteria.max_rmse).max_std
+    limit = measured if criteria.max_std is None else min(measured, criteria.max_std)
+    chosen = select_objects(prediction, **limits | {"max_std": limit, "max_rmse": None})
     by_rmse = chosen.binding == "max_std" and limit == measured
-    return Selection(
-        chosen.mask, chosen.completeness, chosen.max_std, chosen.predicted_rmse,
-        "max_rmse" if by_rmse else chosen.binding,
-    )  # fmt: skip
+    return replace(chosen, binding="max_rmse" if by_rmse else chosen.binding)
 
 
 def _trade(file: PredictionFile, known: BoolArray, mask: BoolArray) -> tuple[dict[str, float], dict[str, float]]:

@@ -13,12 +13,12 @@ from gpzed._types import FloatArray
 from gpzed.catalog import Catalog, open_writer
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.evaluation.stack import RedshiftDistribution, Stack
-from gpzed.workflows.predictions import PredictionFile, read_prediction_file
+from gpzed.workflows.predictions import PredictionFile, PredictionSource, read_predictions
 
 
 @dataclass(frozen=True)
 class StackReport:
-    """What `stack_file` did: the distribution, rows read and left out, members told apart."""
+    """What `stack` did: the distribution, rows read and left out, members told apart."""
 
     distribution: RedshiftDistribution
     n_rows: int
@@ -47,8 +47,8 @@ class StackReport:
         }
 
 
-def stack_file(
-    path: str | os.PathLike[str],
+def stack(
+    predictions: PredictionSource | str | os.PathLike[str],
     edges: Sequence[float] | FloatArray,
     *,
     sample_edges: Sequence[float] | None = None,
@@ -56,14 +56,13 @@ def stack_file(
     min_coverage: float = 0.0,
     n_resamples: int = 100,
     seed: int = 0,
-    format: str | None = None,
 ) -> StackReport:
     """Stack the predictive distributions of a file.
 
     Parameters
     ----------
-    path : path
-        File of `predict`, or of qp; the error bars between members need its components.
+    predictions : PredictionSource or path
+        The error bars between members need the components of the mixtures.
     edges : sequence of float
         Bins in redshift.
     sample_edges : sequence of float, optional
@@ -74,15 +73,13 @@ def stack_file(
         Objects with a lower ``z_coverage`` are left out.
     n_resamples, seed : int
         Of the bootstrap.
-    format : str, optional
-        Format, if the suffix does not tell.
 
     Returns
     -------
     StackReport
     """
     extra = [name for name in (weight, "z_coverage" if min_coverage > 0.0 else None) if name is not None]
-    file = read_prediction_file(path, format=format, need_truth=False, columns=extra)
+    file = read_predictions(predictions, need_truth=False, columns=extra)
     weights = np.ones(len(file.rows)) if weight is None else file.table.floats(weight)
     if np.any(weights < 0.0):
         raise ConfigError(f"'{file.path}': column {weight!r} has negative values; weights are 0 or more")

@@ -15,8 +15,9 @@ from gpzed.config import SchemaConfig
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.features import Flag
 from gpzed.model.survey import Survey
-from gpzed.workflows.modelfile import TrainedPipeline, load_pipeline
-from gpzed.workflows.source import Inputs, make_inputs, matching_schema, needed_columns
+from gpzed.workflows.inputs import Inputs, make_inputs, needed_columns
+from gpzed.workflows.model import PhotozModel, load_photoz_model
+from gpzed.workflows.schema import matching_schema
 
 MIN_CELL = 5
 """Objects that a cell needs to be listed."""
@@ -43,6 +44,7 @@ class SurveyOptions:
     max_magnitude : float, optional
         Limit for spectra, in the band of `magnitude`: fainter objects count, but are not chosen.
     seed : int
+        Of the random choices.
     """
 
     magnitude: str | None = None
@@ -126,7 +128,7 @@ def survey(
     SurveyReport
     """
     options, schema = options or SurveyOptions(), schema or SchemaConfig()
-    trained = load_pipeline(model)
+    trained = load_photoz_model(model)
     magnitude, colour = _axes(trained.schema.bands, options)
     table, inputs, n_rows = _sample(trained, catalogue, schema, options)
     m = _magnitudes(inputs.photometry, magnitude)
@@ -153,9 +155,9 @@ def survey(
     return SurveyReport(cells, objects, magnitude, colour, n_rows, len(table), total, edges)
 
 
-def _state(trained: TrainedPipeline, inputs: Inputs, scale: float) -> Survey:
+def _state(trained: PhotozModel, inputs: Inputs, scale: float) -> Survey:
     try:
-        return Survey(trained.model, inputs.X, np.full(len(inputs.X), scale), inputs.X_std)
+        return Survey(trained.regressor, inputs.X, np.full(len(inputs.X), scale), inputs.X_std)
     except ValueError as error:
         raise ConfigError(str(error)) from None
 
@@ -171,7 +173,7 @@ def _axes(bands: tuple[str, ...], options: SurveyOptions) -> tuple[str, tuple[st
 
 
 def _sample(
-    trained: TrainedPipeline, catalogue: str | os.PathLike[str], schema_config: SchemaConfig, options: SurveyOptions
+    trained: PhotozModel, catalogue: str | os.PathLike[str], schema_config: SchemaConfig, options: SurveyOptions
 ) -> tuple[Catalog, Inputs, int]:
     """Return a random part of the catalogue with the inputs of the model, less objects without a measurement."""
     info = catalog_info(catalogue, format=schema_config.format, hdf5_group=schema_config.hdf5_group)
@@ -238,7 +240,7 @@ def _cell(values: FloatArray, edges: FloatArray) -> IntArray:
     return np.clip(np.searchsorted(edges, inside, side="right") - 1, 0, len(edges) - 2)
 
 
-def _deeper(trained: TrainedPipeline, inputs: Inputs, state: Survey, scale: float) -> dict[str, FloatArray]:
+def _deeper(trained: PhotozModel, inputs: Inputs, state: Survey, scale: float) -> dict[str, FloatArray]:
     """Return by how much noise falls, object by object, if the errors of a band were half as large.
 
     The model has learned how its noise depends on errors; without these among its inputs there is nothing to tell.
@@ -249,7 +251,7 @@ def _deeper(trained: TrainedPipeline, inputs: Inputs, state: Survey, scale: floa
             continue
         changed = inputs.X.copy()
         changed[:, j] -= np.log(2.0)
-        after = trained.model.predict_distribution(changed, X_std=inputs.X_std)
+        after = trained.regressor.predict_distribution(changed, X_std=inputs.X_std)
         fall = state.prediction.noise_variance - after.noise_variance
         gains[name.removeprefix("ln_err_")] = scale * fall
     return gains

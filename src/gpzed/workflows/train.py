@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 
 import gpzed
-from gpzed.catalog import Catalog, CatalogInfo, PhotometrySchema
-from gpzed.config import RunConfig
-from gpzed.distributed.train import is_folder
+from gpzed._files import file_hash, require_folder
+from gpzed.catalog import Catalog, PhotometrySchema
+from gpzed.config import RunConfig, as_config
 from gpzed.errors import ConfigError
 from gpzed.evaluation import evaluate
 from gpzed.model import HEADS_STAGE, GPzRegressor, Run, StepInfo
-from gpzed.workflows.modelfile import TrainedPipeline
-from gpzed.workflows.reporter import Reporter
-from gpzed.workflows.source import file_hash, needed_columns, require_folder, table_hash
-from gpzed.workflows.training_rows import TrainingPlan, TrainingRows, prepare, prepare_on_cluster, prepare_table
+from gpzed.workflows.model import PhotozModel
+from gpzed.workflows.progress import Progress
+from gpzed.workflows.tables import IN_MEMORY, as_table, is_path
+from gpzed.workflows.training_set import TrainingPlan, TrainingSet, prepare, prepare_table
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class TrainReport:
     ----------
     plan : TrainingPlan
     model_path : str
+        Of the model file; empty if none was written.
     n_basis, n_members : int
     seconds : float
         Wall time of the training proper, of the slowest member.
@@ -59,63 +60,87 @@ class TrainReport:
 
 
 def train(
-    catalogue: str | os.PathLike[str],
-    output: str | os.PathLike[str],
-    config: RunConfig | None = None,
+    data: Any,
+    output: str | os.PathLike[str] | None = None,
+    config: RunConfig | Mapping[str, Any] | str | os.PathLike[str] | None = None,
     *,
+    target: Any = None,
     run: Run | None = None,
     resume: bool = False,
-    reporter: Reporter | None = None,
+    progress: Progress | None = None,
     on_plan: Callable[[TrainingPlan], None] | None = None,
-) -> TrainReport:
-    """Train a model on a catalogue and write the model file.
+    **options: Any,
+) -> PhotozModel:
+    """Train a model on a catalogue with photometry and redshifts.
+
+    Columns are recognised by their names; features, missing bands and options are those of ``gpzed train``.
 
     Parameters
     ----------
-    catalogue : path
+    data : path, data frame (pandas, polars, pyarrow), astropy table or dict of arrays
         With redshifts; rows without one are left out and counted.
-    output : path
+    output : path, optional
         Model file to write.
-    config : RunConfig, optional
+    config : RunConfig, mapping or path of a TOML file, optional
+    target : path or table, optional
+        Catalogue that the training photometry is weighted to look like.
     run : Run, optional
         Checkpoint (``OUTPUT.checkpoint`` by default, removed when the model file is written), cluster and callbacks. A
         folder of Parquet files, or a HATS catalogue, is read by the workers of the cluster; this process then fits the
-        features to a sample of `train_cluster.SAMPLE_ROWS` rows.
+        features to a random sample of the rows.
     resume : bool
         Resume from the checkpoint of an interrupted run, if there is one.
-    reporter : Reporter, optional
+    progress : Progress, optional
     on_plan : callable, optional
         Told the plan before training begins.
+    **options
+        Keys of the configuration, whatever their section: ``seed=1``, ``bands=["g", "r", "i"]``, ``n_members=2``.
 
     Returns
     -------
-    TrainReport
+    PhotozModel
+        With the `report` of the training.
 
     Raises
     ------
+    ConfigError
+        An option is unknown or has a wrong value.
     TrainingInterruptedError
         `run.should_stop` said so.
     """
-    config, reporter = config or RunConfig(), reporter or Reporter()
-    target = Path(output)
-    run = run or Run()
-    state = run.checkpoint or target.with_name(target.name + ".checkpoint")
-    run = replace(run, checkpoint=state, keep_checkpoint=True)
-    _check_output(target, run, resume)
+    settled = as_config(config, options)
+    if target is not None:
+        name = os.fspath(target) if is_path(target) else IN_MEMORY
+        settled = settled.override("weights", method="target", target=name)
+    run, progress = run or Run(), progress or Progress()
+    if output is not None:
+        state = run.checkpoint or Path(f"{os.fspath(output)}.checkpoint")
+        run = replace(run, checkpoint=state, keep_checkpoint=True)
+        require_folder(output, "the model")
+    _check_checkpoints(run, resume)
     with run.client() as client:
-        if client is not None and is_folder(catalogue):
-            rows, digest, parts = prepare_on_cluster(client, catalogue, config, reporter)
-        else:
-            rows, parts = prepare(catalogue, config, reporter), None
-            digest = file_hash(rows.plan.info.path)
+        rows, parts = _prepare(data, settled, progress, None if is_path(target) else target, client)
         if on_plan is not None:
             on_plan(rows.plan)
-        provenance = _provenance(rows.plan, digest)  # as it is now, not when training ends
-        model = _fit(rows, config, replace(run, cluster=client), reporter, parts)
-    trained = _trained(model, rows, config, provenance)
-    trained.save(target)
-    run.remove_checkpoints()
-    return _report(trained, rows, target)
+        provenance = _provenance(rows)  # as it is now, not when training ends
+        regressor = _fit(rows, settled, replace(run, cluster=client), progress, parts)
+    model = _photoz_model(regressor, rows, settled, provenance)
+    if output is not None:
+        model.save(output)
+        run.remove_checkpoints()
+    return replace(model, report=_report(model, rows, output))
+
+
+def _prepare(
+    data: Any, config: RunConfig, progress: Progress, target: Any, client: Any
+) -> tuple[TrainingSet, list[Any] | None]:
+    """Return the training set, and the rows that workers of a cluster load themselves, if they do."""
+    if client is not None and is_path(data) and Path(data).is_dir():
+        from gpzed.distributed.train import prepare_on_cluster
+
+        return prepare_on_cluster(client, data, config, progress)
+    rows = prepare(data, config, progress, target)
+    return (replace(rows, digest=file_hash(data)) if is_path(data) else rows), None
 
 
 def train_table(
@@ -123,8 +148,8 @@ def train_table(
     schema: PhotometrySchema,
     config: RunConfig | None = None,
     *,
-    reporter: Reporter | None = None,
-) -> TrainedPipeline:
+    progress: Progress | None = None,
+) -> PhotozModel:
     """Train a model on a table in memory; for front ends that read catalogues themselves.
 
     Parameters
@@ -134,26 +159,21 @@ def train_table(
     schema : PhotometrySchema
         Which column is what; the section [schema] of the configuration is not looked at.
     config : RunConfig, optional
-    reporter : Reporter, optional
+    progress : Progress, optional
 
     Returns
     -------
-    TrainedPipeline
+    PhotozModel
         Its `save` writes the model file.
     """
-    config, reporter = config or RunConfig(), reporter or Reporter()
-    origin, dtypes = table.provenance, {name: str(table[name].dtype) for name in table.names}
-    info = CatalogInfo(
-        origin.path or "a table in memory", origin.format or "memory", table.names, dtypes, {}, len(table), {}
-    )
-    rows = prepare_table(table, info, schema, config)
-    provenance = _provenance(rows.plan, table_hash(table.select(needed_columns(schema, schema.redshift))))
-    return _trained(_fit(rows, config, Run(), reporter), rows, config, provenance)
+    config, progress = config or RunConfig(), progress or Progress()
+    rows = prepare_table(table, as_table(table).info(), schema, config)
+    return _photoz_model(_fit(rows, config, Run(), progress), rows, config, _provenance(rows))
 
 
-def _trained(model: GPzRegressor, rows: TrainingRows, config: RunConfig, provenance: dict[str, Any]) -> TrainedPipeline:
+def _photoz_model(model: GPzRegressor, rows: TrainingSet, config: RunConfig, provenance: dict[str, Any]) -> PhotozModel:
     z = rows.z[rows.split.train]
-    return TrainedPipeline(
+    return PhotozModel(
         model,
         rows.plan.schema,
         rows.transformer,
@@ -164,17 +184,16 @@ def _trained(model: GPzRegressor, rows: TrainingRows, config: RunConfig, provena
     )
 
 
-def _check_output(target: Path, run: Run, resume: bool) -> None:
-    require_folder(target, "the model")
-    left = run.checkpoints()
-    if left and not resume:
+def _check_checkpoints(run: Run, resume: bool) -> None:
+    left = [] if resume else run.checkpoints()
+    if left and run.keep_checkpoint:
         raise ConfigError(
-            f"'{left[0]}' is left from an interrupted run; add --resume to go on with it, or delete it to start afresh"
+            f"'{left[0]}' is left from an interrupted run; add --resume to resume it, or delete it to start afresh"
         )
 
 
 def _fit(
-    rows: TrainingRows, config: RunConfig, run: Run, reporter: Reporter, parts: list[Any] | None = None
+    rows: TrainingSet, config: RunConfig, run: Run, progress: Progress, parts: list[Any] | None = None
 ) -> GPzRegressor:
     """Train on the rows of this process, or on `parts` that the workers of the run's cluster load."""
     options, training = config.model, config.training
@@ -186,7 +205,7 @@ def _fit(
     if len(held):
         validation = (rows.X[held], rows.z[held], weights[held], None if X_std is None else X_std[held])
     model = config.regressor()
-    with reporter.task("training", total, "steps") as task:
+    with progress.task("training", total, "steps") as task:
 
         def on_step(step: StepInfo) -> bool | None:
             unit = "epoch" if step.stage == HEADS_STAGE else "step"
@@ -207,29 +226,29 @@ def _fit(
         )
 
 
-def _provenance(plan: TrainingPlan, digest: str) -> dict[str, Any]:
+def _provenance(rows: TrainingSet) -> dict[str, Any]:
     return {
         "gpzed_version": gpzed.__version__,
-        "catalogue": plan.info.path,
-        "catalogue_sha256": digest,
-        "rows": plan.counts,
+        "catalogue": rows.plan.info.path,
+        "catalogue_sha256": rows.digest,
+        "rows": rows.plan.counts,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
 
 
-def _report(trained: TrainedPipeline, rows: TrainingRows, target: Path) -> TrainReport:
+def _report(trained: PhotozModel, rows: TrainingSet, output: str | os.PathLike[str] | None) -> TrainReport:
     scores = {}
     for name in ("train", "validation", "test"):
         part = getattr(rows.split, name)
         if len(part):
             X_std = None if rows.X_std is None else rows.X_std[part]
-            scores[name] = evaluate(rows.z[part], trained.predict(rows.X[part], rows.flags[part], X_std))
-    reports = trained.model.reports_
+            scores[name] = evaluate(rows.z[part], trained.predict_inputs(rows.X[part], rows.flags[part], X_std))
+    reports = trained.regressor.reports_
     return TrainReport(
         plan=rows.plan,
-        model_path=str(target),
-        n_basis=trained.model.n_basis_,
-        n_members=trained.model.n_members,
+        model_path="" if output is None else os.fspath(output),
+        n_basis=trained.regressor.n_basis_,
+        n_members=trained.regressor.n_members,
         seconds=max((report.seconds for report in reports), default=0.0),
         status=tuple(report.status for report in reports),
         validation_score=tuple(float(r.best_score) if np.isfinite(r.best_score) else None for r in reports),

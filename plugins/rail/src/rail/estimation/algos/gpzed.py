@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -21,7 +20,7 @@ from gpzed.catalog import Catalog, PhotometrySchema, Provenance, Sentinels, cata
 from gpzed.config import PredictConfig, RunConfig
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.prediction import Prediction
-from gpzed.workflows import TrainedPipeline, load_pipeline, predict_columns, predict_table, train_table
+from gpzed.workflows import PhotozModel, load_photoz_model, predict_columns, predict_table, train_table
 from rail.estimation.algos._gpzed_options import (
     check_names,
     informer_options,
@@ -44,25 +43,25 @@ class GPZedModelHandle(ModelHandle):
     """A model file of gpzed: a checked header and raw arrays, with schema, features and configuration; no pickle."""
 
     suffix = "gpzed"
-    interactive_type = "gpzed.workflows.TrainedPipeline"
+    interactive_type = "gpzed.workflows.PhotozModel"
 
     @classmethod
     def _open(cls, path: str, **kwargs: Any) -> Any:
         if kwargs.pop("mode", "r") == "w":
             raise ConfigError(f"'{path}': a model file of gpzed is written as a whole; use `write`")
-        return load_pipeline(path)
+        return load_photoz_model(path)
 
     @classmethod
-    def _read(cls, path: str, **kwargs: Any) -> TrainedPipeline:
-        return load_pipeline(path)
+    def _read(cls, path: str, **kwargs: Any) -> PhotozModel:
+        return load_photoz_model(path)
 
     @classmethod
-    def _write(cls, data: TrainedPipeline, path: str, **kwargs: Any) -> None:
+    def _write(cls, data: PhotozModel, path: str, **kwargs: Any) -> None:
         data.save(path)
 
     @classmethod
     def _validate_data(cls, data: Any) -> None:
-        if not isinstance(data, TrainedPipeline):
+        if not isinstance(data, PhotozModel):
             raise TypeError(
                 f"the model is of type {type(data).__name__}; expected one of GPZedInformer, or the path of its file"
             )
@@ -171,7 +170,7 @@ class GPZedEstimator(CatEstimator):
                 "zmin < zmax and at least 2 points"
             )
         self._options = PredictConfig(quantiles=tuple(map(float, self.config.quantiles)), components=False)
-        self._view: tuple[TrainedPipeline, PhotometrySchema, Sentinels] | None = None
+        self._view: tuple[PhotozModel, PhotometrySchema, Sentinels] | None = None
         self._path: str | None = None  # of the file that is read, for messages
         self._shown: Prediction | None = None  # of the chunk at hand
 
@@ -180,15 +179,13 @@ class GPZedEstimator(CatEstimator):
         """Return the kind of distribution: a posterior."""
         return DistributionType.posterior
 
-    def open_model(self, tag: str = "model", **kwargs: Any) -> TrainedPipeline:
+    def open_model(self, tag: str = "model", **kwargs: Any) -> PhotozModel:
         """Load the model, and settle how it reads the catalogue."""
-        given: TrainedPipeline = super().open_model(tag, **kwargs)
+        given: PhotozModel = super().open_model(tag, **kwargs)
         if given is None:
             raise ConfigError("there is no `model`; give a model of GPZedInformer, or the path of its file")
         GPZedModelHandle._validate_data(given)
-        model = copy.copy(given.model)  # the caller's keeps its own number of threads
-        model.n_threads = self.config.n_threads or (1 if self.size > 1 else None)
-        trained = dataclasses.replace(given, model=model)
+        trained = given.with_threads(self.config.n_threads or (1 if self.size > 1 else None))
         schema = _schema_for(trained.schema, self.config.bands, self.config.err_bands)
         sentinels = dataclasses.replace(trained.sentinels, **sentinel_options(self.config, schema))
         self._view = trained, schema, sentinels

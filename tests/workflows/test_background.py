@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpzed.workflows.flow import WriteBehind, read_ahead
+from gpzed.workflows.background import WriteBehind, read_ahead
 
 
 def test_order_is_kept() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, replace
+import hashlib
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ from gpzed.catalog import (
     read_catalog,
 )
 from gpzed.config import RunConfig
-from gpzed.distributed.train import ClusterCatalogue, Source, raw_weights, sample_config
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.features import (
     MAX_TARGET_ROWS,
@@ -38,18 +37,10 @@ from gpzed.features import (
     split_by_column,
     target_weights,
 )
-from gpzed.workflows.reporter import Reporter
-from gpzed.workflows.source import (
-    ebv_of,
-    make_inputs,
-    needed_columns,
-    open_info,
-    resolve_schema,
-    target_access,
-    target_schema,
-    valid_redshifts,
-    warn_of_lost_bands,
-)
+from gpzed.workflows.inputs import ebv_of, make_inputs, needed_columns, valid_redshifts
+from gpzed.workflows.progress import Progress
+from gpzed.workflows.schema import open_info, resolve_schema, target_access, target_schema, warn_of_lost_bands
+from gpzed.workflows.tables import as_table, is_path
 
 
 @dataclass(frozen=True)
@@ -98,7 +89,7 @@ class TrainingPlan:
 
 
 @dataclass(frozen=True)
-class TrainingRows:
+class TrainingSet:
     """The rows with a redshift, split, with their inputs."""
 
     plan: TrainingPlan
@@ -109,62 +100,40 @@ class TrainingRows:
     weights: FloatArray | None
     transformer: FeatureTransformer
     X_std: FloatArray | None
+    digest: str
 
 
-def plan_training(
-    catalogue: str | os.PathLike[str], config: RunConfig | None = None, reporter: Reporter | None = None
-) -> TrainingPlan:
+def plan_training(data: Any, config: RunConfig | None = None, progress: Progress | None = None) -> TrainingPlan:
     """Find out what `train` would do, short of training.
 
     Parameters
     ----------
-    catalogue : path
+    data : path or table
     config : RunConfig, optional
-    reporter : Reporter, optional
+    progress : Progress, optional
 
     Returns
     -------
     TrainingPlan
     """
-    return prepare(catalogue, config or RunConfig(), reporter or Reporter()).plan
+    return prepare(data, config or RunConfig(), progress or Progress()).plan
 
 
-def prepare(catalogue: str | os.PathLike[str], config: RunConfig, reporter: Reporter) -> TrainingRows:
-    """Read the catalogue, split its rows, fit the features."""
-    info = open_info(catalogue, config.schema)
+def prepare(data: Any, config: RunConfig, progress: Progress, target: Any = None) -> TrainingSet:
+    """Read the catalogue, split its rows, fit the features; `target` is a table to weight them by, if not a file."""
+    given = None if is_path(data) else as_table(data)
+    info = open_info(data, config.schema) if given is None else given.info()
     schema = resolve_schema(info.names, config.schema)
-    warn_of_lost_bands(info.names, schema, config.schema, reporter)
-    columns = _used_columns(info, schema, config)
-    reporter.say(f"reading {info.n_rows:,} rows, {len(columns)} columns of '{info.path}'")
-    table = read_catalog(catalogue, columns=columns, format=config.schema.format, hdf5_group=config.schema.hdf5_group)
-    return prepare_table(table, info, schema, config)
+    warn_of_lost_bands(info.names, schema, config.schema, progress)
+    columns = used_columns(info, schema, config)
+    if given is not None:
+        return prepare_table(given.catalog(columns), info, schema, config, target)
+    progress.say(f"reading {info.n_rows:,} rows, {len(columns)} columns of '{info.path}'")
+    table = read_catalog(data, columns=columns, format=config.schema.format, hdf5_group=config.schema.hdf5_group)
+    return prepare_table(table, info, schema, config, target)
 
 
-def prepare_on_cluster(
-    client: Any, catalogue: str | os.PathLike[str], config: RunConfig, reporter: Reporter
-) -> tuple[TrainingRows, str, list[Any]]:
-    """Let the workers read: a sample for this process, the hash of all files, and the rows to train on."""
-    info = open_info(catalogue, config.schema)
-    schema = resolve_schema(info.names, config.schema)
-    warn_of_lost_bands(info.names, schema, config.schema, reporter)
-    source = Source(tuple(_used_columns(info, schema, config)), schema, config)
-    files = ClusterCatalogue(client, info, source)
-    sample = files.sample()
-    reporter.say(
-        f"{len(files.files)} files with {info.n_rows:,} rows; features are fitted to, and scores taken from, "
-        f"{len(sample):,} of them"
-    )
-    plain = replace(sample_config(config), weights=WeightConfig())
-    rows = prepare_table(sample, info, schema, plain)
-    used = _usable(sample, schema, config)[0]
-    weights = raw_weights(used, schema, config)
-    mean = float(weights[rows.split.train].mean())
-    if config.weights.method != "none":
-        rows = replace(rows, weights=weights / mean)
-    return rows, files.digest(), files.delayed(rows.transformer, mean)
-
-
-def _used_columns(info: CatalogInfo, schema: PhotometrySchema, config: RunConfig) -> list[str]:
+def used_columns(info: CatalogInfo, schema: PhotometrySchema, config: RunConfig) -> list[str]:
     """Return the columns that training reads, after checking that they are there."""
     schema.require(info.names, redshift=True)
     weight = schema.weight if config.weights.method == "column" else None
@@ -173,10 +142,13 @@ def _used_columns(info: CatalogInfo, schema: PhotometrySchema, config: RunConfig
     return needed_columns(schema, schema.redshift, weight, config.split.column)
 
 
-def prepare_table(table: Catalog, info: CatalogInfo, schema: PhotometrySchema, config: RunConfig) -> TrainingRows:
+def prepare_table(
+    table: Catalog, info: CatalogInfo, schema: PhotometrySchema, config: RunConfig, target: Any = None
+) -> TrainingSet:
     """Split the rows of a table and fit the features."""
-    _used_columns(info, schema, config)
-    table, counts, causes = _usable(table, schema, config)
+    digest = table_hash(table)
+    used_columns(info, schema, config)
+    table, counts, causes = usable_rows(table, schema, config)
     z = table.floats(str(schema.redshift))
     photometry = extract_photometry(table, schema, config.sentinels)
     split = _split(table, config)
@@ -200,11 +172,14 @@ def prepare_table(table: Catalog, info: CatalogInfo, schema: PhotometrySchema, c
         (float(z.min()), float(z.max())),
         causes,
     )
-    weights = _weights(table, schema, config, z, transformer.filled(X), split, transformer)
-    return TrainingRows(plan, z, X, flags, split, weights, transformer, X_std)
+    wanted = None
+    if config.weights.method == "target":
+        wanted = _target_inputs(config, schema, transformer, target)
+    weights = _weights(table, schema, config.weights, z, transformer.filled(X), split, wanted)
+    return TrainingSet(plan, z, X, flags, split, weights, transformer, X_std, digest)
 
 
-def _usable(
+def usable_rows(
     table: Catalog, schema: PhotometrySchema, config: RunConfig
 ) -> tuple[Catalog, dict[str, int], dict[str, int]]:
     """Return the rows with a redshift in range and at least one measured band, and how many were left out."""
@@ -226,19 +201,17 @@ def _split(table: Catalog, config: RunConfig) -> Split:
 def _weights(
     table: Catalog,
     schema: PhotometrySchema,
-    config: RunConfig,
+    options: WeightConfig,
     z: FloatArray,
     X: FloatArray,
     split: Split,
-    transformer: FeatureTransformer,
+    wanted: FloatArray | None,
 ) -> FloatArray | None:
     """Return cost weights of all rows, or None; those of training and of validation rows have mean 1 each."""
-    options = config.weights
     if options.method == "none":
         return None
     weights = np.ones(len(z))
     column = table.floats(str(schema.weight)) if options.method == "column" else None
-    wanted = _target_inputs(config, schema, transformer) if options.method == "target" else None
     for rows in (split.train, split.validation):
         if not len(rows):
             continue
@@ -253,20 +226,33 @@ def _weights(
     return weights
 
 
-def _target_inputs(config: RunConfig, trained: PhotometrySchema, transformer: FeatureTransformer) -> FloatArray:
+def _target_inputs(
+    config: RunConfig, trained: PhotometrySchema, transformer: FeatureTransformer, target: Any
+) -> FloatArray:
     """Return inputs of at most `MAX_TARGET_ROWS` rows of the target catalogue, drawn at random."""
     path = config.weights.target
-    access = target_access(path, config.schema)
-    info = catalog_info(path, **access)
+    given = None if target is None else as_table(target)
+    access = {} if given is not None else target_access(path, config.schema)
+    info = catalog_info(path, **access) if given is None else given.info()
     needs_ebv = bool(transformer.config.extinction)
     schema = target_schema(info.names, trained, config.schema, needs_ebv)
     if needs_ebv and not schema.ebv:
         raise ConfigError(f"inputs are corrected for extinction but '{path}' has no E(B-V) column that is known")
     share = min(1.0, MAX_TARGET_ROWS / max(info.n_rows, 1))
     rng = np.random.default_rng(config.seed)
+    columns = needed_columns(schema)
     parts = []
-    for chunk in iter_catalog(path, columns=needed_columns(schema), **access):
+    for chunk in [given.catalog(columns)] if given is not None else iter_catalog(path, columns=columns, **access):
         picked = chunk if share == 1.0 else chunk.take(rng.random(len(chunk)) < share)
         inputs = make_inputs(picked, schema, config.sentinels, transformer)
         parts.append(transformer.filled(inputs.X[(inputs.flags & np.uint32(Flag.NO_MEASUREMENT)) == 0]))
     return np.concatenate(parts)
+
+
+def table_hash(table: Catalog) -> str:
+    """Return the SHA-256 of names and values of the columns of a table."""
+    digest = hashlib.sha256()
+    for name in table.names:
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(table[name]).tobytes())
+    return digest.hexdigest()

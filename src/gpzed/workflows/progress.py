@@ -1,4 +1,4 @@
-"""How the pipeline tells what it does: a reporter that is silent by default."""
+"""How workflows tell what they do; silent by default."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Reporter:
+class Progress:
     """Receives messages and progress; this one drops them. Front ends derive their own."""
 
     def say(self, text: str) -> None:

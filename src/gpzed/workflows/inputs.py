@@ -1,0 +1,81 @@
+"""From the rows of a table to the inputs of the model, and to usable redshifts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpzed._types import BoolArray, FloatArray
+from gpzed.catalog import Catalog, Photometry, PhotometrySchema, Sentinels, extract_photometry
+from gpzed.features import FeatureTransformer
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Inputs of the model for the rows of one table."""
+
+    X: FloatArray
+    flags: Any
+    photometry: Photometry
+    X_std: FloatArray | None = None
+
+
+def ebv_of(table: Catalog, schema: PhotometrySchema, transformer_needs_it: bool) -> FloatArray | None:
+    """Return the E(B-V) column, if there is one and it is needed."""
+    return table.floats(schema.ebv) if schema.ebv and transformer_needs_it else None
+
+
+def make_inputs(
+    table: Catalog, schema: PhotometrySchema, sentinels: Sentinels, transformer: FeatureTransformer
+) -> Inputs:
+    """Return inputs and flags for the rows of a table."""
+    photometry = extract_photometry(table, schema, sentinels)
+    ebv = ebv_of(table, schema, bool(transformer.config.extinction))
+    X, flags, X_std = transformer.transform(photometry, ebv)
+    return Inputs(X, flags, photometry, X_std)
+
+
+def needed_columns(schema: PhotometrySchema, *more: str | None) -> list[str]:
+    """Return the columns to read: the photometry and the others named, each once."""
+    return list(dict.fromkeys([*schema.photometry_columns, *(name for name in more if name)]))
+
+
+@dataclass(frozen=True)
+class Redshifts:
+    """Which rows have a usable redshift, and why the others have not.
+
+    Attributes
+    ----------
+    keep : ndarray of bool of shape (n,)
+    causes : dict of str to int
+        Rows without a redshift, by what stands in its place.
+    n_outside : int
+        Rows with a redshift out of the range asked for.
+    """
+
+    keep: BoolArray
+    causes: dict[str, int]
+    n_outside: int
+
+    @property
+    def n_missing(self) -> int:
+        """Rows without a redshift."""
+        return sum(self.causes.values())
+
+
+def valid_redshifts(z: FloatArray, low: float | None, high: float | None, sentinels: Sentinels) -> Redshifts:
+    """Tell redshifts from what stands for none, and from those at or below `low` and above `high`."""
+    rules = {"NaN or masked": np.isnan(z), "infinite": np.isinf(z), "<= -1": z <= -1.0}
+    for value in sentinels.no_redshift:
+        rules[f"= {value:g}"] = np.isclose(z, value, rtol=1e-6, atol=0.0)  # 9.9999 in single precision too
+    missing = np.zeros(len(z), dtype=bool)
+    causes = {}
+    for cause, found in rules.items():
+        new = found & ~missing
+        missing |= new
+        if new.any():
+            causes[cause] = int(new.sum())
+    outside = ~missing & ~((z > (-np.inf if low is None else low)) & (z <= (np.inf if high is None else high)))
+    return Redshifts(~(missing | outside), causes, int(outside.sum()))

@@ -1,0 +1,306 @@
+"""A trained model with all that leads from a catalogue to its inputs: what `gpzed train` writes."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import gpzed
+from gpzed._files import write_atomically
+from gpzed._types import FloatArray
+from gpzed.catalog import Catalog, CatalogInfo, PhotometrySchema, SentinelReport, Sentinels
+from gpzed.config import PredictConfig, RunConfig, SchemaConfig
+from gpzed.errors import ModelFormatError
+from gpzed.features import FeatureTransformer, Flag, flag_legend
+from gpzed.model import GPzRegressor
+from gpzed.model.container import read_bytes
+from gpzed.model.coverage import THRESHOLD
+from gpzed.model.modelfile import ModelFile, pack_model, unpack_model
+from gpzed.model.records import from_parts, to_parts
+from gpzed.prediction import Prediction
+from gpzed.workflows.columns import column_descriptions, quoted
+from gpzed.workflows.inputs import make_inputs, needed_columns
+from gpzed.workflows.photoz_catalog import PhotozCatalog
+from gpzed.workflows.schema import matching_schema
+from gpzed.workflows.tables import as_table
+
+if TYPE_CHECKING:
+    from gpzed.workflows.train import TrainReport
+
+
+@dataclass(frozen=True, repr=False)
+class PhotozModel:
+    """A fitted estimator with its schema, features, configuration and provenance.
+
+    Attributes
+    ----------
+    regressor : GPzRegressor
+    schema : PhotometrySchema
+        Of the training catalogue.
+    transformer : FeatureTransformer
+    config : RunConfig
+        Of the training run.
+    redshift_mean, redshift_variance : float
+        Of the training rows; the prediction for objects without any measurement.
+    provenance : dict
+        Version of gpzed, training catalogue and its hash, numbers of rows, date.
+    path : str
+        Of the model file; empty if it was not read from one.
+    report : TrainReport or None
+        How training went; not kept in the model file.
+    """
+
+    regressor: GPzRegressor
+    schema: PhotometrySchema
+    transformer: FeatureTransformer
+    config: RunConfig
+    redshift_mean: float
+    redshift_variance: float
+    provenance: dict[str, Any]
+    path: str = field(default="", compare=False)
+    file_sha256: str | None = field(default=None, compare=False)
+    report: TrainReport | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        what = f"{self.regressor.n_basis_} basis functions ({self.regressor.covariance})"
+        return f"<PhotozModel of {what}, bands {', '.join(self.schema.bands)}>"
+
+    @property
+    def sentinels(self) -> Sentinels:
+        """The numbers that are no measurements."""
+        return self.config.sentinels
+
+    @property
+    def n_components(self) -> int:
+        """Gaussians per object that a prediction is a mixture of."""
+        return self.regressor.n_components_
+
+    @property
+    def needs_ebv(self) -> bool:
+        """Whether the inputs are corrected for extinction."""
+        return bool(self.transformer.config.extinction)
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the model file, or of the one that `save` would write."""
+        return self.file_sha256 or hashlib.sha256(self._packed()).hexdigest()
+
+    def with_threads(self, n_threads: int | None) -> PhotozModel:
+        """Return the same model, to be used with so many threads; all cores if None."""
+        regressor = copy.copy(self.regressor)
+        regressor.n_threads = n_threads
+        return replace(self, regressor=regressor, file_sha256=self.sha256)
+
+    def predict(
+        self, data: Any, options: PredictConfig | None = None, *, schema: SchemaConfig | None = None
+    ) -> PhotozCatalog:
+        """Predict redshifts for the rows of a table, each as if it were alone.
+
+        Parameters
+        ----------
+        data : data frame (pandas, polars, pyarrow), astropy table, dict of arrays, Catalog, or path
+        options : PredictConfig, optional
+            What z_phot is, quantiles, components; those of training by default.
+        schema : SchemaConfig, optional
+            Which column is what, if neither as in training nor to be guessed.
+
+        Returns
+        -------
+        PhotozCatalog
+            Its `to_table` is a table of the same kind with the redshifts added, `prediction` has the densities.
+        """
+        options, schema = options or self.config.predict, schema or SchemaConfig()
+        table = as_table(data, schema)
+        found = matching_schema(table.names, self.schema, schema, self.needs_ebv)
+        prediction, report = predict_table(self, table.catalog(needed_columns(found)), found)
+        metadata = self.metadata(table.info(), found, options)
+        return PhotozCatalog(quoted(prediction, options), table, found, options, report, metadata)
+
+    def predict_inputs(self, X: FloatArray, flags: Any, X_std: FloatArray | None = None) -> Prediction:
+        """Predict for inputs and their flags; objects without a measurement get the prior.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+        flags : ndarray of uint32 of shape (n,)
+        X_std : ndarray of shape (n, d), or None
+            Errors of the inputs, if the features have them as noise.
+
+        Returns
+        -------
+        Prediction
+            With `flags`; objects that the training rows do not cover are flagged here.
+        """
+        prediction = self.regressor.predict_distribution(X, X_std=X_std)
+        blind = (flags & np.uint32(Flag.NO_MEASUREMENT)) != 0
+        parts: dict[str, Any] = {
+            name: getattr(prediction, name)
+            for name in ("weights", "means", "model_variances", "noise_variances", "input_variances")
+        }
+        if blind.any():
+            parts = {name: np.array(values) for name, values in parts.items()}
+            for name, value in (
+                ("means", self.redshift_mean),
+                ("model_variances", 0.0),
+                ("noise_variances", self.redshift_variance),
+                ("input_variances", 0.0),
+            ):
+                parts[name][blind] = value
+        coverage = prediction.coverage
+        if coverage is not None:
+            coverage = np.where(blind, 0.0, coverage)
+            flags = flags | np.where(coverage < THRESHOLD, np.uint32(Flag.OUTSIDE_COVERAGE), np.uint32(0))
+        return quoted(replace(prediction, **parts, coverage=coverage, flags=flags), self.config.predict)
+
+    def metadata(self, info: CatalogInfo, schema: PhotometrySchema, options: PredictConfig) -> dict[str, Any]:
+        """Return what a file of predictions says about itself; no times, so that equal runs give equal files."""
+        return {
+            **info.metadata,
+            "gpzed_version": gpzed.__version__,
+            "gpzed_model": Path(self.path).name,
+            "gpzed_model_sha256": self.sha256,
+            "gpzed_input": Path(info.path).name,
+            "gpzed_input_rows": info.n_rows,
+            "gpzed_schema": schema.to_dict(),
+            "gpzed_features": list(self.transformer.names),
+            "gpzed_config": self.config.to_dict(),
+            "gpzed_point": options.point,
+            "gpzed_quantiles": list(options.quantiles),
+            "gpzed_mixture": {**self.regressor.run_, "lower": 0.0 if options.positive else None},
+            "gpzed_flags": flag_legend(),
+            "gpzed_columns": column_descriptions(options),
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one model file, atomically; `gpzed.load_model` reads it.
+
+        Parameters
+        ----------
+        path : path
+        """
+        write_atomically(path, self._packed())
+
+    def _packed(self) -> bytes:
+        about = _Pipeline(
+            self.schema,
+            self.transformer,
+            self.config.to_dict(),
+            self.redshift_mean,
+            self.redshift_variance,
+            self.provenance,
+        )
+        return pack_model(self.regressor.to_file(to_parts(about)[0]))
+
+
+@dataclass(frozen=True)
+class _Pipeline:
+    """What the model file holds beside the estimator."""
+
+    schema: PhotometrySchema
+    features: FeatureTransformer
+    config: dict[str, Any]
+    redshift_mean: float
+    redshift_variance: float
+    provenance: dict[str, Any]
+
+
+def load_model(path: str | os.PathLike[str]) -> PhotozModel | GPzRegressor:
+    """Read a model file.
+
+    Parameters
+    ----------
+    path : path
+        Written by `gpzed train` or `PhotozModel.save`, or by `GPzRegressor.save`.
+
+    Returns
+    -------
+    PhotozModel or GPzRegressor
+        The object that was saved; it predicts what that one did, bit for bit.
+
+    Raises
+    ------
+    ModelFormatError
+        If the file is missing, not a model, truncated, altered, or of a later version.
+    """
+    payload = read_bytes(path, ModelFormatError)
+    file = unpack_model(payload, path)
+    try:
+        regressor = GPzRegressor.from_file(file)
+        return regressor if file.pipeline is None else _photoz_model(regressor, file, os.fspath(path), payload)
+    except (KeyError, TypeError, IndexError, ValueError, OverflowError) as reason:
+        raise ModelFormatError(
+            f'"{os.fspath(path)}" was written by another version of gpzed than this one, {gpzed.__version__} '
+            f"({reason}); use that version, or train again."
+        ) from reason
+
+
+def _photoz_model(regressor: GPzRegressor, file: ModelFile, path: str, payload: bytes) -> PhotozModel:
+    stored = from_parts(_Pipeline, file.pipeline, {})
+    return PhotozModel(
+        regressor,
+        stored.schema,
+        stored.features,
+        RunConfig.from_dict(stored.config, source="its configuration"),
+        stored.redshift_mean,
+        stored.redshift_variance,
+        stored.provenance,
+        path,
+        hashlib.sha256(payload).hexdigest(),
+    )
+
+
+def load_photoz_model(path: str | os.PathLike[str]) -> PhotozModel:
+    """Read a model that can be applied to catalogues.
+
+    Parameters
+    ----------
+    path : path
+        Written by `gpzed train` or `PhotozModel.save`.
+
+    Returns
+    -------
+    PhotozModel
+
+    Raises
+    ------
+    ModelFormatError
+        If the file is not a model, is damaged, or was saved by `GPzRegressor.save`, without schema and features.
+    """
+    model = load_model(path)
+    if isinstance(model, GPzRegressor):
+        raise ModelFormatError(
+            f'"{os.fspath(path)}" holds an estimator without schema and features (GPzRegressor.save wrote it); '
+            "use it from Python with gpzed.load_model, or train with `gpzed train`."
+        )
+    return model
+
+
+def predict_table(
+    model: PhotozModel, table: Catalog, schema: PhotometrySchema | None = None, sentinels: Sentinels | None = None
+) -> tuple[Prediction, SentinelReport]:
+    """Predict for the rows of a table in memory, each as if it were alone.
+
+    Parameters
+    ----------
+    model : PhotozModel
+    table : Catalog
+    schema : PhotometrySchema, optional
+        Which column is what, of the bands of training; as in training by default.
+    sentinels : Sentinels, optional
+        The numbers that are no measurements; as in training by default.
+
+    Returns
+    -------
+    prediction : Prediction
+        With `flags`.
+    report : SentinelReport
+        What was measured and what was not.
+    """
+    inputs = make_inputs(table, schema or model.schema, sentinels or model.sentinels, model.transformer)
+    return model.predict_inputs(inputs.X, inputs.flags, inputs.X_std), inputs.photometry.report

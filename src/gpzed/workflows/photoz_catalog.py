@@ -1,0 +1,92 @@
+"""Predictions for a table in memory, with the table that they belong to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from gpzed._types import AnyArray
+from gpzed.catalog import PhotometrySchema, SentinelReport, write_catalog
+from gpzed.config import PredictConfig
+from gpzed.features import count_flags
+from gpzed.prediction import Prediction
+from gpzed.workflows.columns import predict_columns
+from gpzed.workflows.tables import Table
+
+
+@dataclass(frozen=True, repr=False)
+class PhotozCatalog:
+    """Redshifts for the rows of a table.
+
+    Columns are those of `gpzed predict` (``z_phot``, ``z_mean``, ``z_std``, ``z_flags``, ...): ``result["z_phot"]``.
+
+    Attributes
+    ----------
+    prediction : Prediction
+        The densities, one per row.
+    table : Table
+        What they were predicted for.
+    schema : PhotometrySchema
+        Which column of it was taken for what.
+    options : PredictConfig
+        What the columns are.
+    sentinels : SentinelReport
+        What was measured and what was not.
+    metadata : mapping
+        What a file of these predictions says about itself.
+    """
+
+    prediction: Prediction
+    table: Table
+    schema: PhotometrySchema
+    options: PredictConfig
+    sentinels: SentinelReport
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.prediction)
+
+    def __repr__(self) -> str:
+        return f"<PhotozCatalog of {len(self):,} rows: {', '.join(list(self.columns)[:8])}>"
+
+    def __getitem__(self, name: str) -> AnyArray:
+        return self.columns[name]
+
+    @cached_property
+    def columns(self) -> dict[str, AnyArray]:
+        """Columns that `gpzed predict` adds, by name."""
+        return predict_columns(self.prediction, self.options)
+
+    @property
+    def flags(self) -> dict[str, int]:
+        """Rows by flag."""
+        return count_flags(self.columns["z_flags"])
+
+    def to_table(self) -> Any:
+        """Return a table of the kind that came in, with the columns of the predictions added.
+
+        For predictions from a file it is a `gpzed.catalog.Catalog`.
+        """
+        kept = self.options.columns
+        table = self.table if kept is None else Table(self.table.catalog(kept), "gpzed")
+        return table.with_columns(self.columns)
+
+    def to_qp(self, grid: Any = None) -> Any:
+        """Return a qp ensemble: the mixtures as they are, or the densities on a grid, see `gpzed.Prediction.to_qp`."""
+        return self.prediction.to_qp(grid)
+
+    def write(self, path: str | os.PathLike[str], format: str | None = None) -> None:
+        """Write the columns that came in and those of the predictions to a file.
+
+        Parameters
+        ----------
+        path : path
+        format : str, optional
+            Format, if the suffix does not tell.
+        """
+        kept = self.table.names if self.options.columns is None else self.options.columns
+        table = self.table.catalog(name for name in kept if name not in self.columns)
+        write_catalog(table.with_columns(self.columns), path, format=format, metadata=self.metadata)
