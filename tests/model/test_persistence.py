@@ -214,7 +214,7 @@ def damage(content, change):
         lambda h, a: a.update({"members/0/parameters/P": a["members/0/parameters/P"].astype(np.float32)}),
         lambda h, a: a.update({"members/0/posterior/w_mean": a["members/0/posterior/w_mean"][:-1]}),
         lambda h, a: a.update({"members/0/report/history": a["members/0/report/history"][:, 1:]}),
-        lambda h, a: a.update({"coverage/Ct": a["coverage/Ct"][:, 1:]}),
+        lambda h, a: a.update({"coverage/density/means": a["coverage/density/means"][:, 1:]}),
     ],
     ids=[
         "no members",
@@ -236,7 +236,7 @@ def damage(content, change):
         "single precision",
         "a weight short",
         "a column short",
-        "a coefficient short",
+        "an input short",
     ],
 )
 def test_a_sealed_file_with_parts_missing_or_garbled(content, tmp_path, change):

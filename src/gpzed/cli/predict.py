@@ -12,7 +12,7 @@ from gpzed.cli.console import Terminal
 from gpzed.cli.options import common, load, schema_options, section_options, values_of, with_schema
 from gpzed.cli.show import show_flags, show_schema, show_sentinels
 from gpzed.config import PredictConfig, RunConfig
-from gpzed.workflows import load_photoz_model, predict
+from gpzed.workflows import PredictReport, load_photoz_model, predict
 
 
 @click.command("predict")
@@ -68,6 +68,7 @@ def command(model: str, catalogue: str, output: str, **given: Any) -> int:
         arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
         terminal.error(f"interrupted; resume with:\n  {shlex.join(['gpzed', *arguments, '--resume'])}")
         return 1
+    assert isinstance(report, PredictReport)
     show_sentinels(terminal, report.sentinels)
     show_flags(terminal, report.flags, "objects")
     if given["as_json"]:

@@ -19,6 +19,7 @@ from gpzed.features import count_flags
 from gpzed.workflows.background import WriteBehind, quick_handover, read_ahead
 from gpzed.workflows.columns import tabulate
 from gpzed.workflows.model import PhotozModel, load_photoz_model, predict_table
+from gpzed.workflows.photoz_catalog import PhotozCatalog
 from gpzed.workflows.prediction_plan import PredictionPlan, PredictionRequest, PredictReport, plan_prediction
 from gpzed.workflows.progress import Progress, Task
 from gpzed.workflows.resume import FinishedChunks
@@ -38,7 +39,7 @@ def predict(
     cluster: Any = None,
     progress: Progress | None = None,
     on_plan: Callable[[PhotometrySchema], None] | None = None,
-) -> Any:
+) -> PhotozCatalog | PredictReport:
     """Predict redshifts for every row of a catalogue, in memory or from file to file.
 
     Parameters
