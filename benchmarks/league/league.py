@@ -37,7 +37,6 @@ WORK = ROOT / "build" / "league"
 RESULTS = ROOT / "docs" / "results" / "league.jsonl"
 PAGE = ROOT / "docs" / "reference" / "league.md"
 FLOOR = 1e-3  # of densities, for the log-likelihood that is never infinite
-#: Column, key, format, and whether higher is better (None: neither).
 COLUMNS = [
     ("inform, CPU s", "inform_cpu_seconds", "{:.1f}", False),
     ("estimate, CPU s", "estimate_cpu_seconds", "{:.1f}", False),
@@ -55,6 +54,7 @@ COLUMNS = [
     ("PIT KS", "pit_ks", "{:.3f}", False),
     ("Brier", "brier", "{:.4f}", False),
 ]
+"""Column, key, format, and whether higher is better (None: neither)."""
 POINTS = [("RMSE", "rmse", "{:.4f}"), ("FR0.15, %", "fr_0.15", "{:.2f}"), ("FR0.05, %", "fr_0.05", "{:.2f}"),
           ("bias", "bias", "{:+.4f}"), ("sigma_NMAD", "sigma_nmad", "{:.4f}")]  # fmt: skip
 

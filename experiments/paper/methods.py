@@ -27,7 +27,6 @@ TPZ_TEST_ROWS = 2_000
 """Rows predicted by RAIL's TPZ, which goes over objects and trees in a Python loop."""
 
 
-#: One Gaussian of the paper's kind for each object: no committee, no mixture, nothing done to its variance afterwards.
 PAPER_MODEL: dict[str, Any] = {
     "n_members": 1,
     "n_heads": 1,
@@ -36,6 +35,7 @@ PAPER_MODEL: dict[str, Any] = {
     "mean_function": "constant",
     "validation_fraction": 0.2,
 }
+"""One Gaussian of the paper's kind for each object: no committee, no mixture, nothing done to its variance."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,6 @@ def _mlp(sets: Sets, size: int, effort: Effort) -> Trained:
     return Trained(*train_mlp(sets, size, effort.seed, effort.max_iter))
 
 
-#: All methods of the tables by name, in their order.
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
@@ -150,6 +149,7 @@ METHODS: dict[str, Method] = {
         *(Method(f"GP{code}", "basis functions", _gpz(code)) for code in ("GL", "VL", "GD", "VD", "GC", "VC")),
     )
 }
+"""All methods of the tables by name, in their order."""
 
-#: The networks of appendix B: the sigmoid basis trained by the evidence, and by least squares.
 NETWORKS: dict[str, Method] = {"ANN": Method("ANN", "neurons", _gpz("ANN")), "MLP": Method("MLP", "neurons", _mlp)}
+"""The networks of appendix B: the sigmoid basis trained by the evidence, and by least squares."""

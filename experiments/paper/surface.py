@@ -21,13 +21,13 @@ from gpzed.plots import plot_basis_ellipses
 CODES = ("VC", "VD", "VL", "GC", "GD", "GL")
 N_BASIS, N_ROWS, N_GRID = 3, 1_000, 41
 LIMIT = 3.0
-#: Noise of the targets: what the one structure that can represent the surface is left with, the paper's GPVC.
 NOISE = 0.0589
+"""Noise of the targets: what the one structure that can represent the surface is left with, the paper's GPVC."""
 N_STARTS = 8
 """Trainings of each structure, the best of which by its held-out rows is shown: three functions have local optima."""
-#: The paper shows its surface as a figure only. These are ours, chosen so that the six structures differ as there:
-#: weights, centres, and half-axes and angles (degrees) of functions that share a direction more or less.
 WEIGHTS = (1.0, 1.0, -1.0)
+"""The paper shows its surface as a figure only. These are ours, chosen so that the six structures differ as there:
+weights, centres, and half-axes and angles (degrees) of functions that share a direction more or less."""
 CENTRES = ((-1.0, 1.0), (1.2, 0.9), (0.0, -1.0))
 AXES = ((1.0, 0.5), (0.7, 0.4), (1.2, 0.45))
 ANGLES = (75.0, 25.0, 45.0)

@@ -25,13 +25,12 @@ from gpzed.plots import plot_complexity
 NAMES = ("GPGL", "GPVL", "GPVC", "SPGP", "forest")
 CENTRE = {"n": 20_000, "d": 10, "m": 100}
 GRIDS = {"n": (5_000, 10_000, 20_000, 40_000), "d": (5, 10, 20, 40), "m": (25, 50, 100, 200, 400)}
-#: The paper's own measurement: 100,000 rows, 5 basis functions and 500 iterations, or 5 trees.
 PAPER_RUN = {"n": 100_000, "d": 10, "m": 5}
+"""The paper's own measurement: 100,000 rows, 5 basis functions and 500 iterations, or 5 trees."""
 PAPER_ITERATIONS = 500
 QUICK_CENTRE, QUICK_GRIDS = {"n": 500, "d": 4, "m": 10}, {"n": (250, 500), "d": (2, 4), "m": (5, 10)}
 STEPS = 6
 
-#: Operations of one step (of the whole forest) by Table 3 of the paper.
 THEORY: dict[str, Callable[[float, float, float], float]] = {
     "GPGL": lambda n, d, m: n * m * d + n * m**2,
     "GPVL": lambda n, d, m: n * m * d + n * m**2,
@@ -39,6 +38,7 @@ THEORY: dict[str, Callable[[float, float, float], float]] = {
     "SPGP": lambda n, d, m: n * m * d + n * m**2,
     "forest": lambda n, d, m: n * m * d * np.log(n),
 }
+"""Operations of one step (of the whole forest) by Table 3 of the paper."""
 FORMULAE = {
     "GPGL": "n m d + n m²",
     "GPVL": "n m d + n m²",
