@@ -21,7 +21,7 @@ cut at zero as by `gpzed predict`; only the treatment of bands without a measure
   Gaussian has the variance of a second booster, fitted to squared residuals of rows left out of the first in turn (five
   folds).
 
-"des gaps" is the DES catalogue, which has hardly any gaps of its own, with each band but i taken from a tenth of the
+"des gaps" is the DES catalogue, which has hardly any gaps, with each band but i taken from a tenth of the
 rows at random, in training and test. DC2 has a test file: seeds differ in the training rows, if these are more than
 `--max-train`, and in the start of training. Of the others half of the rows is for the test, another one with each seed.
 Needs the catalogues (`--data-dir`, or GPZED_DATA).

@@ -1,9 +1,9 @@
-"""What recalibration by rows held out does to scores on other rows: one JSON line per catalogue and method.
+"""What recalibration by held-out rows does to scores on other rows: one JSON line per catalogue and method.
 
     python benchmarks/recalibration.py > docs/results/recalibration.jsonl
 
 The model that `gpzed train` trains by default, and with `--heads 1` the same with one head; scores on rows that took no
-part in training. Each model is trained once and recalibrated in three ways by the same rows held out. Needs the
+part in training. Each model is trained once and recalibrated in three ways by the same held-out rows. Needs the
 catalogues (`--data-dir`, or GPZED_DATA).
 """
 

@@ -3,7 +3,7 @@
 Evidence: seconds per evaluation at n = 100,000, d = 10, m = 100, VC. Training: wall time until gpzed's validation score
 reaches the one at which the rival ends (its last iterate), and the best one it ever had; gpzed with its noise
 correction, which the score includes, as by default, and without it. Both codes have a linear mean function. The rival
-runs with its own defaults in an environment of its own (`benchmarks/rivals/setup.sh`).
+runs with its own defaults in a separate environment (`benchmarks/rivals/setup.sh`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Train and score RAIL's codes, a random forest and gpzed on RAIL's DC2 samples, and write one table: `make league`.
 
-Every code runs with its own defaults, inform and estimate each in a process of its own. All are scored by
+Every code runs with its own defaults, inform and estimate each in a separate process. All are scored by
 `gpzed.evaluation` from the qp files that they write. Results go to `docs/results/league.jsonl`, one line per code, and
 the page `docs/reference/league.md` is written from that file and `page.md`.
 
@@ -60,7 +60,7 @@ POINTS = [("RMSE", "rmse", "{:.4f}"), ("FR0.15, %", "fr_0.15", "{:.2f}"), ("FR0.
 
 
 def run_phase(phase: str, name: str) -> dict[str, Any]:
-    """Run one phase in a process of its own; what it printed last."""
+    """Run one phase in a separate process; return what it printed last."""
     command = [sys.executable, str(HERE / "run_stage.py"), phase, name, str(WORK / name)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
