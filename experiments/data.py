@@ -17,11 +17,11 @@ from gpzed._types import FloatArray, IntArray
 from gpzed.catalog import Catalog, Photometry, extract_photometry, read_catalog
 from gpzed.config import RunConfig
 from gpzed.errors import CatalogError, ConfigError
-from gpzed.features import FeatureConfig, fit_transformer, photometry_rows
+from gpzed.features import fit_transformer, photometry_rows
 from gpzed.simulate import simulate_survey
 from gpzed.workflows.source import file_hash, needed_columns, open_info, resolve_schema, valid_redshifts
 
-PAPER_INPUTS = FeatureConfig(magnitudes="pogson", colours=False, errors="inputs", missing="fill")
+PAPER_INPUTS = RunConfig.paper().features
 """Inputs of the paper (section 6.2): magnitudes and the natural logarithms of their errors."""
 MIN_ROWS = 100
 """Fewest rows in a set; with fewer the scores say nothing."""

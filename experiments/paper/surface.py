@@ -11,7 +11,7 @@ import numpy as np
 from experiments.paper import published
 from experiments.paper.bench import Bench, Experiment, Table
 from experiments.paper.drawing import panels
-from experiments.paper.methods import PAPER_MODEL
+from experiments.paper.methods import paper_model
 from experiments.paper.store import Part, floats
 from gpzed._types import FloatArray
 from gpzed.errors import ConvergenceWarning
@@ -61,20 +61,19 @@ def _grid() -> FloatArray:
     return np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
 
 
-def train_best(X: FloatArray, y: FloatArray, n_starts: int, seed: int, **options: Any) -> GPzRegressor:
+def train_best(X: FloatArray, y: FloatArray, code: str, n_starts: int, seed: int, **options: Any) -> GPzRegressor:
     """Train from several starts and return the model that predicts its held-out rows best."""
     models = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for start in range(n_starts):
-            settings = {**PAPER_MODEL, "noise": "homoscedastic", "whitening": "none", **options}
-            model = GPzRegressor(N_BASIS, random_state=seed + start, **settings)
-            models.append(model.fit(X, y))
+            settings = {"noise": "homoscedastic", "whitening": "none", "random_state": seed + start, **options}
+            models.append(paper_model(N_BASIS, code, **settings).fit(X, y))
     return max(models, key=lambda model: model.report_.best_score)
 
 
 def _parts(bench: Bench) -> Sequence[Part]:
-    n, n_starts = (300, 1) if bench.quick else (N_ROWS, N_STARTS)
+    n, n_starts = (300, 3) if bench.quick else (N_ROWS, N_STARTS)
     seed = bench.effort.seed
 
     def part(code: str) -> Part:
@@ -82,7 +81,7 @@ def _parts(bench: Bench) -> Sequence[Part]:
             rng = np.random.default_rng(seed)
             X, y = _rows(n, rng)
             X_test, y_test = _rows(n, rng)
-            model = train_best(X, y, n_starts, seed, covariance=code, n_threads=bench.effort.n_threads)
+            model = train_best(X, y, code, n_starts, seed, n_threads=bench.effort.n_threads)
             mean = model.predict_distribution(X_test).mean
             return {
                 "method": f"GP{code}",

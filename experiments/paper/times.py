@@ -13,11 +13,10 @@ from experiments.data import Rows
 from experiments.paper import published
 from experiments.paper.bench import Bench, Experiment, Table
 from experiments.paper.drawing import LOOKS, dress, panels
-from experiments.paper.methods import PAPER_MODEL
+from experiments.paper.methods import paper_model
 from experiments.paper.store import Part
 from experiments.rivals.forest import train_forest
 from experiments.rivals.spgp_regressor import SPGPRegressor
-from gpzed import GPzRegressor, Training
 from gpzed._types import FloatArray
 from gpzed.errors import ConvergenceWarning
 from gpzed.plots import plot_complexity
@@ -70,8 +69,7 @@ def measure(name: str, size: Mapping[str, int], seed: int, n_threads: int | None
     if name == "SPGP":
         model: Any = SPGPRegressor(m, init="data", max_iter=STEPS, **common)
     else:
-        training = Training(init="data", max_iter=STEPS, coarse_to_fine=False)
-        model = GPzRegressor(m, name[2:], training=training, **{**PAPER_MODEL, **common})
+        model = paper_model(m, name[2:], training={"init": "data", "max_iter": STEPS}, **common)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         history = model.fit(rows.X, rows.z).report_.history
