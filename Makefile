@@ -1,10 +1,10 @@
 # make demo    sets everything up and runs the main job
 # make test    sets everything up, then lint, types, import rules and tests
 # make test-scale   the tests that need Dask and LSDB, workers killed and all
-# make test-rail    the tests of the RAIL plugin, in an environment of their own
+# make test-rail    the tests of the RAIL plugin, in a separate environment
 # make bench   sets everything up and runs the benchmarks (JSON lines)
 # make paper   reproduces the tables and figures of the paper; PAPER_ARGS="--table metrics --size 10000" for a part
-# make league  trains and scores RAIL's codes and gpzed on DC2, in an environment of its own
+# make league  trains and scores RAIL's codes and gpzed on DC2, in a separate environment
 
 PYTHON ?= python3
 VENV := .venv
@@ -37,7 +37,7 @@ unit: $(VENV)/.stamp
 slow: $(VENV)/.stamp
 	$(BIN)/python -m pytest --run-slow --run-real -m "slow or real" $(PYTEST_ARGS)
 
-# LSDB brings a gigabyte of packages: an environment of its own
+# LSDB brings a gigabyte of packages: a separate environment
 .venv-scale/.stamp: pyproject.toml hatch_build.py $(SOURCES)
 	$(PYTHON) -m venv .venv-scale
 	.venv-scale/bin/python -m pip install --quiet --upgrade "pip>=25.1"

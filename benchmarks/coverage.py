@@ -16,16 +16,15 @@ import os
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from common import emit
-from gpzed import GPzRegressor
+from gpzed import GPzRegressor, Training
 from gpzed.catalog import Catalog, read_catalog
-from gpzed.config import RunConfig
 from gpzed.errors import ConvergenceWarning
 from gpzed.evaluation import evaluate, metrics
 from gpzed.model.coverage import HALF_WAY, THRESHOLD, Coverage
@@ -113,13 +112,14 @@ def main() -> None:
         cost(args.data_dir)
         return
     for name, (X, z), targets in cases(args.data_dir, args.cases):
-        model = GPzRegressor(**asdict(RunConfig().model), random_state=args.seed).fit(X, z)
+        model = GPzRegressor(random_state=args.seed).fit(X, z)
+        committee = model.committee_
         density = model.coverage_
         assert density is not None
         for part, (X_new, z_new) in targets.items():
-            model.coverage_ = None
+            model.committee_ = replace(committee, coverage=None)
             plain = model.predict_distribution(X_new)
-            model.coverage_ = density
+            model.committee_ = committee
             wide = model.predict_distribution(X_new)
             assert wide.coverage is not None
             treatments = {"none": plain, "wide Gaussian": wide, "wider": widened(plain, wide.coverage, density)}
@@ -140,12 +140,12 @@ def cost(folder: Path) -> None:
     (X_new, _), *_ = targets.values()
     X_new = np.resize(X_new, (100_000, X_new.shape[1]))
     for heads, members in ((1, 1), (5, 5)):
-        options = asdict(RunConfig().model) | {"n_heads": heads, "n_members": members, "max_iter": 5, "n_epochs": 1}
-        model = GPzRegressor(**options | {"n_threads": 1}, random_state=0).fit(X, z)
-        density, seconds = model.coverage_, {False: np.inf, True: np.inf}
+        options = {"training": Training(max_iter=5, n_epochs=1), "n_threads": 1, "random_state": 0}
+        model = GPzRegressor(n_heads=heads, n_members=members, **options).fit(X, z)
+        committee, seconds = model.committee_, {False: np.inf, True: np.inf}
         for _ in range(5):
             for wanted in (False, True):
-                model.coverage_ = density if wanted else None
+                model.committee_ = committee if wanted else replace(committee, coverage=None)
                 started = time.perf_counter()
                 model.predict_distribution(X_new)
                 seconds[wanted] = min(seconds[wanted], time.perf_counter() - started)

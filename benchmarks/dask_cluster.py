@@ -202,7 +202,7 @@ def predict(client: Any, options: Any, layout: Layout) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_catalog(Catalog(galaxies(5000, rng)), folder / "train.parquet")
-        config = RunConfig.from_dict({"model": {"n_basis": options.m, "max_iter": 1, "coverage": True}})
+        config = RunConfig.from_dict({"model": {"n_basis": options.m}, "training": {"max_iter": 1}})
         train(folder / "train.parquet", folder / "model.gpzed", config)
         times, sizes = {}, {}
         for kind, (files, rows) in {"tiny": (40, 1), "full": (options.n // CHUNK, CHUNK)}.items():

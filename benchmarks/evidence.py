@@ -15,7 +15,7 @@ from gpzed.gp.parameters import Layout
 
 
 class Chunks:
-    """The rows of the benchmark, made anew chunk by chunk on every pass."""
+    """The rows of the benchmark, generated chunk by chunk on every pass."""
 
     def __init__(self, n: int, d: int, seed: int, size: int = 50_000) -> None:
         self.n, self.d, self.seed, self.size = n, d, seed, size

@@ -21,7 +21,7 @@ cut at zero as by `gpzed predict`; only the treatment of bands without a measure
   Gaussian has the variance of a second booster, fitted to squared residuals of rows left out of the first in turn (five
   folds).
 
-"des gaps" is the DES catalogue, which has hardly any gaps of its own, with each band but i taken from a tenth of the
+"des gaps" is the DES catalogue, which has hardly any gaps, with each band but i taken from a tenth of the
 rows at random, in training and test. DC2 has a test file: seeds differ in the training rows, if these are more than
 `--max-train`, and in the start of training. Of the others half of the rows is for the test, another one with each seed.
 Needs the catalogues (`--data-dir`, or GPZED_DATA).
@@ -48,7 +48,7 @@ from sklearn.model_selection import cross_val_predict
 
 from gpzed import GPzRegressor
 from gpzed.catalog import Catalog, Photometry, Status, extract_photometry, guess_schema
-from gpzed.config import RUN_DEFAULTS, PredictConfig
+from gpzed.config import PredictConfig
 from gpzed.errors import ConvergenceWarning
 from gpzed.evaluation import evaluate
 from gpzed.features import FeatureConfig, fit_transformer, photometry_rows
@@ -128,7 +128,7 @@ def predict(
             X, z, X_std = X[complete], z[complete], None if X_std is None else X_std[complete]
         X, X_test = np.where(np.isnan(X), mean, X), np.where(np.isnan(X_test), mean, X_test)
     changed = {"n_members": options.members, "n_heads": options.heads, "n_threads": options.threads}
-    model = GPzRegressor(**{**RUN_DEFAULTS, **changed}, random_state=seed)
+    model = GPzRegressor(**changed, random_state=seed)
     return model.fit(X, z, X_std=X_std).predict_distribution(X_test, X_std=X_test_std)
 
 
@@ -216,8 +216,8 @@ def main() -> None:
     parser.add_argument("--catalogues", default=",".join(CATALOGUES))
     parser.add_argument("--treatments", default=",".join(TREATMENTS))
     parser.add_argument("--errors", default="none", help="inputs, noise, both or none")
-    parser.add_argument("--members", type=int, default=RUN_DEFAULTS["n_members"])
-    parser.add_argument("--heads", type=int, default=RUN_DEFAULTS["n_heads"])
+    parser.add_argument("--members", type=int, default=GPzRegressor().n_members)
+    parser.add_argument("--heads", type=int, default=GPzRegressor().n_heads)
     parser.add_argument("--max-train", type=int, default=12_000, help="training rows at most, drawn at random")
     parser.add_argument("--seeds", type=int, default=1, help="how many, from 0 on")
     parser.add_argument("--threads", type=int, default=None, help="all cores by default")

@@ -3,7 +3,7 @@
     python benchmarks/mixtures.py --points docs/results/points.jsonl > docs/results/mixtures.jsonl
 
 Each line is one catalogue and one configuration, everything else as `gpzed train` has it by default. DC2 and BOSS have
-test files of their own; of the others a random 30 % is kept for the test. Needs the catalogues (`--data-dir`, or
+their own test files; of the others a random 30 % is kept for the test. Needs the catalogues (`--data-dir`, or
 GPZED_DATA). With `--points`, scores of other numbers that might be quoted for each density of the default go to a file.
 """
 
@@ -14,6 +14,7 @@ import json
 import os
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,12 +35,12 @@ CATALOGUES = {
     "vipers": (["des_dr2_gama_vipers/vipers_train"], None),
     "quasars": (["sdss_qso_dr5/half"], None),
 }
-CONFIGURATIONS: dict[str, dict[str, dict[str, object]]] = {
-    "paper": {"features": {"magnitudes": "pogson", "errors": "inputs"}, "model": {"n_heads": 1, "n_members": 1}},
-    "one head": {"model": {"n_heads": 1, "n_members": 1}},
-    "five heads": {"model": {"n_members": 1, "n_heads": 5}},
-    "eight heads": {"model": {"n_members": 1}},
-    "default": {},
+CONFIGURATIONS = {
+    "paper": RunConfig.paper().override("model", n_basis="auto"),
+    "one head": RunConfig().override("model", n_heads=1, n_members=1),
+    "five heads": RunConfig().override("model", n_heads=5, n_members=1),
+    "eight heads": RunConfig().override("model", n_members=1),
+    "default": RunConfig(),
 }
 KEYS = ("rmse", "fr_0.15", "fr_0.05", "sigma_nmad", "bias", "mll", "crps", "cde_loss", "pit_ks", "coverage_68")
 
@@ -89,7 +90,7 @@ def main() -> None:
     for name in args.catalogues:
         training, test = tables(args.data_dir, name)
         for configuration in args.configurations:
-            config = RunConfig.from_dict({"seed": args.seed, **CONFIGURATIONS[configuration]})
+            config = replace(CONFIGURATIONS[configuration], seed=args.seed)
             with tempfile.TemporaryDirectory() as folder:
                 paths = [Path(folder) / file for file in ("train.parquet", "test.parquet", "m.gpzed", "out.parquet")]
                 write_catalog(training, paths[0])

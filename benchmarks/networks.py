@@ -2,7 +2,7 @@
 
 All train on the training file alone (a fifth of it held out to stop by) and are scored on the validation file by the
 same code as gpzed. One JSON line each. PyTorch is no dependency of gpzed: `benchmarks/rivals/setup_networks.sh` makes
-an environment of its own.
+a separate environment.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def make_features(mag: np.ndarray, err: np.ndarray, kind: str, softening: np.nda
 
 
 def train_network(X: np.ndarray, z: np.ndarray, options: argparse.Namespace, seed: int) -> Any:
-    """Train one network, keeping the weights that the rows held out like best."""
+    """Train one network, keeping the weights with the best held-out score."""
     import torch
     from torch import nn
 

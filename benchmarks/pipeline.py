@@ -17,7 +17,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -29,10 +28,7 @@ from gpzed.workflows import load_photoz_model, predict, train
 BANDS = "ugriz"
 BATCH = 1 << 18
 MEMORY_ROWS = 1 << 20
-MODELS: dict[str, dict[str, dict[str, Any]]] = {
-    "default": {},
-    "paper": {"model": {"n_members": 1, "n_heads": 1}, "features": {"magnitudes": "pogson", "errors": "inputs"}},
-}
+MODELS = {"default": RunConfig(), "paper": RunConfig.paper()}
 
 
 def galaxies(n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -104,9 +100,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         work = Path(folder)
         write_catalog(Catalog(galaxies(5000, np.random.default_rng(9))), work / "train.parquet")
-        options = MODELS[arguments.model]
-        model = {"n_basis": 100, "max_iter": 15, "tol": 1e-3} | options.get("model", {})
-        config = RunConfig.from_dict(options | {"model": model})
+        config = MODELS[arguments.model].override("model", n_basis=100).override("training", max_iter=15, tol=1e-3)
         train(work / "train.parquet", work / "model.gpzed", config)
         rows = make_catalogue(work / "survey.parquet", arguments.rows, arguments.max_seconds)
         size = (work / "survey.parquet").stat().st_size / 1e6

@@ -1,6 +1,6 @@
 """All speed figures of the package, one JSON line each: `make bench`.
 
-Every measurement runs in a process of its own, so that peak memory means what it says.
+Every measurement runs in a separate process, so that peak memory is its own.
 """
 
 from __future__ import annotations

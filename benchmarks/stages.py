@@ -1,6 +1,6 @@
 """Growing subsets against all rows from the first step on: wall time until both have the same held-out score.
 
-The rows are simulated galaxies with the inputs of the paper, the score that of fixed validation rows, and the goal
+Simulated galaxies with the inputs and the model of the paper; the score is that of fixed validation rows, and the goal
 what the poorer of the two runs reaches in the end. One JSON line for each number of rows.
 """
 
@@ -10,13 +10,13 @@ import argparse
 import warnings
 
 from common import emit, environment
-from gpzed import GPzRegressor
+from gpzed import GPzRegressor, Training
 from gpzed.catalog import Catalog, extract_photometry, guess_schema
+from gpzed.config import RunConfig
 from gpzed.errors import ConvergenceWarning
-from gpzed.features import FeatureConfig, fit_transformer
+from gpzed.features import fit_transformer
 from gpzed.simulate import simulate_survey
 
-PAPER_INPUTS = FeatureConfig(magnitudes="pogson", colours=False, errors="inputs", missing="fill")
 N_VALID = 20_000
 
 
@@ -31,11 +31,12 @@ def main() -> None:
         galaxies = simulate_survey(n + N_VALID, random_state=options.seed, only_spectroscopic=True)
         table = Catalog(galaxies.columns())
         photometry = extract_photometry(table, guess_schema(table.names))
-        X = fit_transformer(photometry, PAPER_INPUTS).transform(photometry).X
+        X = fit_transformer(photometry, RunConfig.paper().features).transform(photometry).X
         z = table.floats("z_spec")
         runs = {}
         for growing in (True, False):
-            model = GPzRegressor(options.n_basis, coarse_to_fine=growing, random_state=options.seed, max_iter=300)
+            training = Training(coarse_to_fine=growing, max_iter=300)
+            model = GPzRegressor.paper(options.n_basis, training=training, random_state=options.seed)
             model.fit(X[:n], z[:n], validation_data=(X[n:], z[n:]))
             runs[growing] = model.report_
         goal = min(report.best_score for report in runs.values())

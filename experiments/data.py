@@ -18,15 +18,15 @@ from gpzed._types import FloatArray, IntArray
 from gpzed.catalog import Catalog, Photometry, extract_photometry, read_catalog
 from gpzed.config import RunConfig
 from gpzed.errors import CatalogError, ConfigError
-from gpzed.features import FeatureConfig, fit_transformer, photometry_rows
+from gpzed.features import fit_transformer, photometry_rows
 from gpzed.simulate import simulate_survey
 from gpzed.workflows.inputs import needed_columns, valid_redshifts
 from gpzed.workflows.schema import open_info, resolve_schema
 
-#: Inputs of the paper (section 6.2): magnitudes and the natural logarithms of their errors.
-PAPER_INPUTS = FeatureConfig(magnitudes="pogson", colours=False, errors="inputs", missing="fill")
+PAPER_INPUTS = RunConfig.paper().features
+"""Inputs of the paper (section 6.2): magnitudes and the natural logarithms of their errors."""
 MIN_ROWS = 100
-"""Fewest rows in a set; below it the scores say nothing."""
+"""Fewest rows in a set; with fewer the scores say nothing."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ class Rows:
 
 @dataclass(frozen=True)
 class Sets:
-    """Rows to learn from, to choose the iterate by, and to judge by.
+    """Rows to train on, to choose the iterate by, and to test on.
 
     Attributes
     ----------
     train, valid, test : Rows
-        `valid` is empty where the estimators are to hold out rows of their own.
+        `valid` is empty where the estimators hold out rows themselves.
     names : tuple of str
         Names of the inputs.
     """
@@ -92,7 +92,7 @@ class Source:
     catalogues : tuple of path
         Catalogues with redshifts; empty for the simulator. Without `tests` they are split into three equal sets.
     tests : tuple of path
-        Catalogues to judge by; the others are then for training alone.
+        Catalogues to test on; the others are then for training alone.
     config : RunConfig
         Schema, sentinels and range of redshifts of the catalogues; the rest of it is not used.
     errors : bool
@@ -136,7 +136,7 @@ def load_sets(source: Source, cache: str | os.PathLike[str] | None = None) -> Se
     ----------
     source : Source
     cache : path, optional
-        File to keep simulated rows in, since to simulate them takes a while.
+        File to keep simulated rows in: simulating them takes a while.
 
     Returns
     -------

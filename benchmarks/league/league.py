@@ -1,6 +1,6 @@
 """Train and score RAIL's codes, a random forest and gpzed on RAIL's DC2 samples, and write one table: `make league`.
 
-Every code runs with its own defaults, inform and estimate each in a process of its own. All are scored by
+Every code runs with its own defaults, inform and estimate each in a separate process. All are scored by
 `gpzed.evaluation` from the qp files that they write. Results go to `docs/results/league.jsonl`, one line per code, and
 the page `docs/reference/league.md` is written from that file and `page.md`.
 
@@ -37,7 +37,6 @@ WORK = ROOT / "build" / "league"
 RESULTS = ROOT / "docs" / "results" / "league.jsonl"
 PAGE = ROOT / "docs" / "reference" / "league.md"
 FLOOR = 1e-3  # of densities, for the log-likelihood that is never infinite
-#: Column, key, format, and whether higher is better (None: neither).
 COLUMNS = [
     ("inform, CPU s", "inform_cpu_seconds", "{:.1f}", False),
     ("estimate, CPU s", "estimate_cpu_seconds", "{:.1f}", False),
@@ -55,12 +54,13 @@ COLUMNS = [
     ("PIT KS", "pit_ks", "{:.3f}", False),
     ("Brier", "brier", "{:.4f}", False),
 ]
+"""Column, key, format, and whether higher is better (None: neither)."""
 POINTS = [("RMSE", "rmse", "{:.4f}"), ("FR0.15, %", "fr_0.15", "{:.2f}"), ("FR0.05, %", "fr_0.05", "{:.2f}"),
           ("bias", "bias", "{:+.4f}"), ("sigma_NMAD", "sigma_nmad", "{:.4f}")]  # fmt: skip
 
 
 def run_phase(phase: str, name: str) -> dict[str, Any]:
-    """Run one phase in a process of its own; what it printed last."""
+    """Run one phase in a separate process; return what it printed last."""
     command = [sys.executable, str(HERE / "run_stage.py"), phase, name, str(WORK / name)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

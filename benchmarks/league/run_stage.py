@@ -1,4 +1,4 @@
-"""Run one phase of one code of the league in a process of its own: `run_stage.py inform|estimate CODE FOLDER`.
+"""Run one phase of one code of the league in a separate process: `run_stage.py inform|estimate CODE FOLDER`.
 
 The last line printed is JSON: wall and processor seconds of the phase without imports, and the peak memory of the
 process with them. `inform` leaves the model in FOLDER, `estimate` the qp file `FOLDER/output.hdf5`. Catalogues are the

@@ -31,8 +31,8 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: RAIL's default magnitude limits, put in the place of a magnitude that was not detected.
 DC2_LIMITS = {"u": 27.79, "g": 29.04, "r": 29.06, "i": 28.62, "z": 27.98, "y": 27.05}
+"""RAIL's default magnitude limits, put in the place of a magnitude that was not detected."""
 DC2_LOG_ERROR_UNDETECTED = 1.0  # RAIL writes this after taking the logarithm
 BOSS_BANDS = "ugriz"
 BOSS_MIN_REDSHIFT = 0.002

@@ -20,7 +20,7 @@ COMPLEXITIES = (5, 10, 25, 50, 100, 250, 500)
 
 @dataclass(frozen=True)
 class Bench:
-    """The data, the effort and the options of a run.
+    """Data, effort and options of a run.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Bench:
     annz2 : tuple of path
         Output files of ANNz2 to add a row for.
     quick : bool
-        Whether the experiments that bring their own data are to be small as well.
+        Whether experiments that bring their own data are small, too.
     """
 
     source: Source = field(default_factory=Source)
@@ -48,7 +48,7 @@ class Bench:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What the data are; files are read once to know."""
+        """Identity of the data; files are read once for it."""
         return self.source.identity()
 
     @cached_property
@@ -59,7 +59,7 @@ class Bench:
 
     @property
     def effort_inputs(self) -> dict[str, Any]:
-        """What of the effort changes results."""
+        """The part of the effort that changes results."""
         return {"seed": self.effort.seed, "max_iter": self.effort.max_iter}
 
 
@@ -82,7 +82,7 @@ class Experiment:
         Its place in the paper.
     title : str
     parts : callable (Bench) -> sequence of Part
-        The work to be done; several experiments may share parts.
+        The work to do; experiments may share parts.
     assemble : callable (sequence of stored parts) -> dict
         The content of its file of results.
     draw : callable (content) -> Figure, or None

@@ -14,8 +14,8 @@ from gpzed.plots import plot_complexity
 NAMES = ("forest", "SPGP", "GPGL", "GPVL", "GPVC")
 NETWORK_NAMES = ("MLP", "ANN", "GPVL", "GPVC")
 NETWORK_SIZES = (10, 25, 50)
-#: What the networks of appendix B are called.
 WORDS = {"MLP": "network, least squares", "ANN": "network, evidence"}
+"""What the networks of appendix B are called."""
 
 
 def _parts(bench: Bench) -> Sequence[Part]:

@@ -97,7 +97,7 @@ def _parts(bench: Bench) -> Sequence[Part]:
             trees.predict(_with_colours(sets.test.X, sets.names)), 0.0, float(np.var(sets.train.z))
         )
         scores = evaluate(sets.test.z, prediction)
-        kept = {key: scores[key] for key in POINT_METRICS}  # it has no variance of its own
+        kept = {key: scores[key] for key in POINT_METRICS}  # it predicts no variance
         return {"method": "gradient boosting", "metrics": kept, "seconds": seconds, "data_sha256": sets.sha256}
 
     inputs = {"data": bench.identity, **bench.effort_inputs}

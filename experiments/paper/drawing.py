@@ -8,10 +8,9 @@ from typing import Any
 from gpzed.errors import MissingDependencyError
 from gpzed.plots import figure_style
 
-#: Metrics of the panels, in the order of the paper.
 PANELS = ("rmse", "mll", "fr_0.05", "fr_0.15")
+"""Metrics of the panels, in the order of the paper."""
 
-#: How each method looks in all figures: colour tells the family, dashes the kind; safe for the colour-blind.
 LOOKS: dict[str, dict[str, Any]] = {
     "TPZ": {"color": "#D55E00", "ls": ":"},
     "forest": {"color": "#D55E00", "ls": "-"},
@@ -28,11 +27,12 @@ LOOKS: dict[str, dict[str, Any]] = {
     "network, least squares": {"color": "#D55E00", "ls": "--"},
     "network, evidence": {"color": "#E69F00", "ls": "-."},
 }
+"""How each method looks in all figures: colour tells the family, dashes the kind; safe for the colour-blind."""
 LEGEND_COLUMNS = 6
 
 
 def panels(n_rows: int, n_columns: int, width: float = 4.2, height: float = 3.4, **options: Any) -> tuple[Any, Any]:
-    """Return a figure that no window shows, and its axes (n_rows, n_columns)."""
+    """Return a figure without a window, and its axes (n_rows, n_columns)."""
     with figure_style():
         try:
             from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,17 +25,6 @@ EXACT_ROWS = 2_000
 """Rows of the exact Gaussian process, whose time grows with their cube."""
 TPZ_TEST_ROWS = 2_000
 """Rows predicted by RAIL's TPZ, which goes over objects and trees in a Python loop."""
-
-
-#: One Gaussian of the paper's kind for each object: no committee, no mixture, nothing done to its variance afterwards.
-PAPER_MODEL: dict[str, Any] = {
-    "n_members": 1,
-    "n_heads": 1,
-    "calibrate": "noise",
-    "coverage": False,
-    "mean_function": "constant",
-    "validation_fraction": 0.2,
-}
 
 
 @dataclass(frozen=True)
@@ -95,10 +84,18 @@ def _details(report: TrainingReport | OptimizeReport) -> dict[str, Any]:
     }
 
 
+def paper_model(
+    size: int, covariance: str, *, training: Mapping[str, Any] | None = None, **options: Any
+) -> GPzRegressor:
+    """Return `GPzRegressor.paper` with some options changed, those of its training by name."""
+    changed = Training(**{"coarse_to_fine": False, **(training or {})})
+    return GPzRegressor.paper(size, covariance, training=changed, **options)
+
+
 def _gpz(covariance: str) -> Callable[[Sets, int, Effort], Trained]:
     def train(sets: Sets, size: int, effort: Effort) -> Trained:
-        options = {**PAPER_MODEL, "training": Training(**effort.iterations)}
-        model = GPzRegressor(size, covariance, random_state=effort.seed, n_threads=effort.n_threads, **options)
+        options = {"random_state": effort.seed, "n_threads": effort.n_threads}
+        model = paper_model(size, covariance, training=effort.iterations, **options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # recorded as the status
             model.fit(sets.train.X, sets.train.z, validation_data=sets.validation_data)
@@ -138,7 +135,6 @@ def _mlp(sets: Sets, size: int, effort: Effort) -> Trained:
     return Trained(*train_mlp(sets, size, effort.seed, effort.max_iter))
 
 
-#: All methods of the tables by name, in their order.
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
@@ -150,6 +146,7 @@ METHODS: dict[str, Method] = {
         *(Method(f"GP{code}", "basis functions", _gpz(code)) for code in ("GL", "VL", "GD", "VD", "GC", "VC")),
     )
 }
+"""All methods of the tables by name, in their order."""
 
-#: The networks of appendix B: the sigmoid basis trained by the evidence, and by least squares.
 NETWORKS: dict[str, Method] = {"ANN": Method("ANN", "neurons", _gpz("ANN")), "MLP": Method("MLP", "neurons", _mlp)}
+"""The networks of appendix B: the sigmoid basis trained by the evidence, and by least squares."""

@@ -18,10 +18,10 @@ from experiments.paper.store import read_json
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "explanation" / "paper.md"
 RESULTS = ROOT / "docs" / "results" / "paper"
-#: Figures shown on the page, and how they are stored: those of lines as lines, the others as pixels.
 FIGURES = dict.fromkeys(
     ("complexity", "network", "fr", "rejection", "improvement", "bias", "uncertainty", "time"), "svg"
 )
+"""Figures shown on the page, and how they are stored: those of lines as lines, the others as pixels."""
 FIGURES |= dict.fromkeys(("scatter", "sinc", "surface"), "png")
 BLOCK = re.compile(r"(?s)<!-- results: ([\w-]+)/([\w-]+) -->\n.*?<!-- results: end -->")
 
@@ -35,7 +35,7 @@ def describe(content: dict[str, Any]) -> str:
         rows = " + ".join(f"`{name}`" for name in data["catalogues"])
         rows += "".join(f", judged by `{name}`" for name in data["tests"])
     else:
-        rows = "data of its own"
+        rows = "its own data"
     parts = [rows, f"seed {content['seed']}", f"gpzed {versions['gpzed']}", versions["date"]]
     if content["data_sha256"]:
         parts.append(f"rows {content['data_sha256'][0][:12]}")

@@ -1,8 +1,7 @@
-"""The numbers of the paper (Almosallam, Jarvis & Roberts 2016), to stand beside ours."""
+"""The paper's numbers (Almosallam, Jarvis & Roberts 2016), for comparison."""
 
 from __future__ import annotations
 
-#: Table 1: metrics at 100 basis functions, trees or learners on SDSS DR12.
 METRICS: dict[str, dict[str, float]] = {
     "TPZ": {"rmse": 0.0628, "mll": 1.21, "fr_0.15": 98.69, "fr_0.05": 68.47},
     "ANNz2": {"rmse": 0.0422, "mll": 1.65, "fr_0.15": 98.77, "fr_0.05": 89.08},
@@ -11,8 +10,8 @@ METRICS: dict[str, dict[str, float]] = {
     "GPVL": {"rmse": 0.0406, "mll": 1.91, "fr_0.15": 98.79, "fr_0.05": 90.16},
     "GPVC": {"rmse": 0.0388, "mll": 2.00, "fr_0.15": 98.90, "fr_0.05": 91.85},
 }
+"""Table 1: metrics at 100 basis functions, trees or learners on SDSS DR12."""
 
-#: Table 2: average relative improvement of GPVC over the others along the rejection curves, per cent.
 IMPROVEMENT: dict[str, dict[str, float]] = {
     "TPZ": {"rmse": 59.87, "mll": 85.76, "fr_0.15": 0.0448, "fr_0.05": 35.36},
     "ANNz2": {"rmse": 27.44, "mll": 58.04, "fr_0.15": 0.0715, "fr_0.05": 2.03},
@@ -20,20 +19,20 @@ IMPROVEMENT: dict[str, dict[str, float]] = {
     "GPGL": {"rmse": 10.89, "mll": 5.69, "fr_0.15": 0.0149, "fr_0.05": 0.772},
     "GPVL": {"rmse": 10.80, "mll": 5.02, "fr_0.15": 0.0137, "fr_0.05": 0.840},
 }
+"""Table 2: average relative improvement of GPVC over the others along the rejection curves, per cent."""
 
-#: Which of our methods stands beside which of the paper's where the same code is not to be had.
 STANDS_FOR = {"forest": "TPZ", "randomised": "ANNz2"}
+"""Our stand-ins for methods of the paper whose code is not available."""
 
-#: Section 7.1: what GPVC and TPZ reach as their size grows.
 COMPLEXITY: dict[str, dict[str, float]] = {
     "GPVC": {"rmse": 0.039, "fr_0.05": 91.9, "fr_0.15": 98.9},
     "TPZ": {"rmse": 0.063, "fr_0.05": 68.5, "fr_0.15": 98.7},
 }
+"""Section 7.1: what GPVC and TPZ reach as their size grows."""
 
-#: Section 7.6: seconds to train on 100,000 rows; 5 basis functions and 500 iterations, or 5 trees.
 SECONDS = {"SPGP": 125.0, "GPGL": 88.0, "GPVL": 88.0, "GPVC": 152.0, "forest": 3.0, "TPZ": 6402.0}
+"""Section 7.6: seconds to train on 100,000 rows; 5 basis functions and 500 iterations, or 5 trees."""
 
-#: Table 3: exponents of n, d and m in the time of one step, m large against d (and against d squared for GPVC).
 EXPONENTS: dict[str, dict[str, float]] = {
     "GPGL": {"n": 1.0, "d": 1.0, "m": 2.0},
     "GPVL": {"n": 1.0, "d": 1.0, "m": 2.0},
@@ -41,6 +40,7 @@ EXPONENTS: dict[str, dict[str, float]] = {
     "SPGP": {"n": 1.0, "d": 1.0, "m": 2.0},
     "forest": {"n": 1.0, "d": 1.0, "m": 1.0},
 }
+"""Table 3: exponents of n, d and m in the time of one step, m large against d (and against d squared for GPVC)."""
 
-#: Figure C3: RMSE of the six structures with three basis functions each.
 SURFACE = {"GPVC": 0.0589, "GPVD": 0.1140, "GPVL": 0.1305, "GPGC": 0.1077, "GPGD": 0.1290, "GPGL": 0.1363}
+"""Figure C3: RMSE of the six structures with three basis functions each."""

@@ -21,7 +21,7 @@ QUICK_SIZE, QUICK_ITERATIONS, QUICK_BASIS, QUICK_COMPLEXITIES = 500, 15, 10, (5,
 
 @dataclass(frozen=True)
 class PaperReport:
-    """What an experiment left behind.
+    """The outcome of an experiment.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class PaperReport:
 
 
 def quick_bench(bench: Bench) -> Bench:
-    """Return the same with everything small: a test of the machinery in a minute, not of the methods."""
+    """Return the bench with everything small: a minute's test of the machinery, not of the methods."""
     source = replace(bench.source, size=min(bench.source.size, QUICK_SIZE))
     effort: Effort = replace(bench.effort, max_iter=QUICK_ITERATIONS)
     return replace(bench, source=source, effort=effort, quick=True, size=QUICK_BASIS, complexities=QUICK_COMPLEXITIES)
@@ -84,12 +84,12 @@ def run_paper(
     ----------
     experiments : sequence of Experiment
     bench : Bench
-        Parts that its folder has results of, from the same inputs, are not run again.
+        Parts with stored results of the same inputs are not run again.
     formats : sequence of str
         Of the figures; empty for none.
     reporter : Reporter, optional
     done_only : bool
-        Compute nothing: make tables and figures of the parts that are done, and leave out the others.
+        Compute nothing: use the parts that are done and leave out the others.
 
     Returns
     -------

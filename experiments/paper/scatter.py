@@ -14,8 +14,8 @@ from experiments.paper.store import floats
 from gpzed.plots import plot_scatter
 from gpzed.prediction import Prediction
 
-#: Panels in the order of the paper; the first that is there of each.
 PANELS = (("GPVC",), ("SPGP",), ("TPZ", "forest"), ("ANNz2", "randomised"))
+"""Panels in the order of the paper; the first that is there of each."""
 
 
 def _assemble(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -10,10 +10,9 @@ import numpy as np
 
 from experiments.paper.bench import Bench, Experiment, Table
 from experiments.paper.drawing import legend_below, panels
-from experiments.paper.methods import PAPER_MODEL
+from experiments.paper.methods import paper_model
 from experiments.paper.store import Part, floats
 from experiments.rivals.exact import ExactGPRegressor
-from gpzed import GPzRegressor, Training
 from gpzed._types import FloatArray
 from gpzed.errors import ConvergenceWarning
 
@@ -51,8 +50,8 @@ def _parts(bench: Bench) -> Sequence[Part]:
     def compute() -> dict[str, Any]:
         X, y = draw_rows(n, np.random.default_rng(seed))
         # centres start all over the box, the gap included: functions that no row reaches keep their prior variance
-        options = {**PAPER_MODEL, "training": Training(init="random"), "n_threads": bench.effort.n_threads}
-        sparse = GPzRegressor(m, "VL", random_state=seed, **options)
+        options = {"random_state": seed, "n_threads": bench.effort.n_threads}
+        sparse = paper_model(m, "VL", training={"init": "random"}, **options)
         full = ExactGPRegressor(max_rows=None, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

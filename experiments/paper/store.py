@@ -27,7 +27,7 @@ PACKAGES = ("numpy", "scipy", "scikit-learn")
 
 
 class ResultError(GPzError):
-    """A file of results is missing or is not what it should be."""
+    """A result file is missing or damaged."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Part:
     name : str
         Stem of its file.
     inputs : dict
-        All that the result depends on, as JSON types; a stored result of the same inputs is used again.
+        Everything the result depends on, as JSON types; a stored result of the same inputs is reused.
     compute : callable () -> dict
     """
 

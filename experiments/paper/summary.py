@@ -12,8 +12,8 @@ from gpzed.evaluation.binned import PAPER_FRACTIONS
 from gpzed.evaluation.rejection import PAPER_METRICS
 from gpzed.prediction import Prediction
 
-#: Thresholds e of the FR_e curve.
 THRESHOLDS = np.round(np.arange(1, 31) * 0.005, 3)
+"""Thresholds e of the FR_e curve."""
 SCATTER_POINTS = 1_500
 """Objects in a scatter plot, the first of the test set."""
 BOX_PARTS = ("low", "q1", "median", "q3", "high")

@@ -11,7 +11,7 @@ import numpy as np
 from experiments.paper import published
 from experiments.paper.bench import Bench, Experiment, Table
 from experiments.paper.drawing import panels
-from experiments.paper.methods import PAPER_MODEL
+from experiments.paper.methods import paper_model
 from experiments.paper.store import Part, floats
 from gpzed._types import FloatArray
 from gpzed.errors import ConvergenceWarning
@@ -21,13 +21,13 @@ from gpzed.plots import plot_basis_ellipses
 CODES = ("VC", "VD", "VL", "GC", "GD", "GL")
 N_BASIS, N_ROWS, N_GRID = 3, 1_000, 41
 LIMIT = 3.0
-#: Noise of the targets: what the one structure that can represent the surface is left with, the paper's GPVC.
 NOISE = 0.0589
+"""Noise of the targets: what the one structure that can represent the surface is left with, the paper's GPVC."""
 N_STARTS = 8
 """Trainings of each structure, the best of which by its held-out rows is shown: three functions have local optima."""
-#: The paper shows its surface as a figure only. These are ours, chosen so that the six structures differ as there:
-#: weights, centres, and half-axes and angles (degrees) of functions that share a direction more or less.
 WEIGHTS = (1.0, 1.0, -1.0)
+"""The paper shows its surface as a figure only. These are ours, chosen so that the six structures differ as there:
+weights, centres, and half-axes and angles (degrees) of functions that share a direction more or less."""
 CENTRES = ((-1.0, 1.0), (1.2, 0.9), (0.0, -1.0))
 AXES = ((1.0, 0.5), (0.7, 0.4), (1.2, 0.45))
 ANGLES = (75.0, 25.0, 45.0)
@@ -61,20 +61,19 @@ def _grid() -> FloatArray:
     return np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
 
 
-def train_best(X: FloatArray, y: FloatArray, n_starts: int, seed: int, **options: Any) -> GPzRegressor:
+def train_best(X: FloatArray, y: FloatArray, code: str, n_starts: int, seed: int, **options: Any) -> GPzRegressor:
     """Train from several starts and return the model that predicts its held-out rows best."""
     models = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for start in range(n_starts):
-            settings = {**PAPER_MODEL, "noise": "homoscedastic", "whitening": "none", **options}
-            model = GPzRegressor(N_BASIS, random_state=seed + start, **settings)
-            models.append(model.fit(X, y))
+            settings = {"noise": "homoscedastic", "whitening": "none", "random_state": seed + start, **options}
+            models.append(paper_model(N_BASIS, code, **settings).fit(X, y))
     return max(models, key=lambda model: model.report_.best_score)
 
 
 def _parts(bench: Bench) -> Sequence[Part]:
-    n, n_starts = (300, 1) if bench.quick else (N_ROWS, N_STARTS)
+    n, n_starts = (300, 3) if bench.quick else (N_ROWS, N_STARTS)
     seed = bench.effort.seed
 
     def part(code: str) -> Part:
@@ -82,7 +81,7 @@ def _parts(bench: Bench) -> Sequence[Part]:
             rng = np.random.default_rng(seed)
             X, y = _rows(n, rng)
             X_test, y_test = _rows(n, rng)
-            model = train_best(X, y, n_starts, seed, covariance=code, n_threads=bench.effort.n_threads)
+            model = train_best(X, y, code, n_starts, seed, n_threads=bench.effort.n_threads)
             mean = model.predict_distribution(X_test).mean
             return {
                 "method": f"GP{code}",

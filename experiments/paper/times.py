@@ -13,11 +13,10 @@ from experiments.data import Rows
 from experiments.paper import published
 from experiments.paper.bench import Bench, Experiment, Table
 from experiments.paper.drawing import LOOKS, dress, panels
-from experiments.paper.methods import PAPER_MODEL
+from experiments.paper.methods import paper_model
 from experiments.paper.store import Part
 from experiments.rivals.forest import train_forest
 from experiments.rivals.spgp_regressor import SPGPRegressor
-from gpzed import GPzRegressor, Training
 from gpzed._types import FloatArray
 from gpzed.errors import ConvergenceWarning
 from gpzed.plots import plot_complexity
@@ -25,13 +24,12 @@ from gpzed.plots import plot_complexity
 NAMES = ("GPGL", "GPVL", "GPVC", "SPGP", "forest")
 CENTRE = {"n": 20_000, "d": 10, "m": 100}
 GRIDS = {"n": (5_000, 10_000, 20_000, 40_000), "d": (5, 10, 20, 40), "m": (25, 50, 100, 200, 400)}
-#: The paper's own measurement: 100,000 rows, 5 basis functions and 500 iterations, or 5 trees.
 PAPER_RUN = {"n": 100_000, "d": 10, "m": 5}
+"""The paper's own measurement: 100,000 rows, 5 basis functions and 500 iterations, or 5 trees."""
 PAPER_ITERATIONS = 500
 QUICK_CENTRE, QUICK_GRIDS = {"n": 500, "d": 4, "m": 10}, {"n": (250, 500), "d": (2, 4), "m": (5, 10)}
 STEPS = 6
 
-#: Operations of one step (of the whole forest) by Table 3 of the paper.
 THEORY: dict[str, Callable[[float, float, float], float]] = {
     "GPGL": lambda n, d, m: n * m * d + n * m**2,
     "GPVL": lambda n, d, m: n * m * d + n * m**2,
@@ -39,6 +37,7 @@ THEORY: dict[str, Callable[[float, float, float], float]] = {
     "SPGP": lambda n, d, m: n * m * d + n * m**2,
     "forest": lambda n, d, m: n * m * d * np.log(n),
 }
+"""Operations of one step (of the whole forest) by Table 3 of the paper."""
 FORMULAE = {
     "GPGL": "n m d + n m²",
     "GPVL": "n m d + n m²",
@@ -70,8 +69,7 @@ def measure(name: str, size: Mapping[str, int], seed: int, n_threads: int | None
     if name == "SPGP":
         model: Any = SPGPRegressor(m, init="data", max_iter=STEPS, **common)
     else:
-        training = Training(init="data", max_iter=STEPS, coarse_to_fine=False)
-        model = GPzRegressor(m, name[2:], training=training, **{**PAPER_MODEL, **common})
+        model = paper_model(m, name[2:], training={"init": "data", "max_iter": STEPS}, **common)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         history = model.fit(rows.X, rows.z).report_.history

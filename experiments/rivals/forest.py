@@ -12,8 +12,8 @@ from experiments.data import Rows
 from gpzed._types import FloatArray
 from gpzed.prediction import Prediction
 
-#: Features tried at a split ("sqrt(d) ~ 4" in section 7.1 for ten features) and smallest leaf (that of TPZ).
 MAX_FEATURES, MIN_LEAF = 4, 5
+"""Features tried at a split ("sqrt(d) ~ 4" in section 7.1 for ten features) and smallest leaf (that of TPZ)."""
 MIN_VARIANCE = 1e-8
 
 

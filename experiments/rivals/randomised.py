@@ -1,9 +1,9 @@
 """Randomised regression: many small networks and boosted trees of random settings, the best of which is used.
 
-A stand-in for ANNz2 (Sadeh et al. 2016), which needs ROOT: the same recipe with the learners of scikit-learn, not the
-same code, and not called by its name. Learners of random kind and settings are trained on random parts of the rows and
-ranked by bias, scatter and outliers of rows they have not seen. The best one gives the redshift; its error is that of
-the nearest neighbours in the inputs (Oyaizu et al. 2008).
+A stand-in for ANNz2 (Sadeh et al. 2016), which needs ROOT: the same recipe with scikit-learn's learners, but different
+code, so it has another name. Learners of random kind and settings are trained on random parts of the rows and ranked by
+bias, scatter and outliers on rows they have not seen. The best one gives the redshift; its error is that of the nearest
+neighbours in the inputs (Oyaizu et al. 2008).
 """
 
 from __future__ import annotations

@@ -94,16 +94,15 @@ def test_max_std_and_max_rmse(data):
     assert rmse(z[one_more], p[one_more]) > 0.03
     expected = select(p, max_rmse=0.03)
     assert expected.predicted_rmse[1] <= 0.03
-    assert expected.predicted_rmse[0] == pytest.approx(np.sqrt(np.mean(p.variance / (1 + np.maximum(p.mean, 0)) ** 2)))
     assert expected.completeness == pytest.approx(measured.completeness, abs=0.1)
 
 
-def test_expected_error_is_that_of_the_quoted_redshift(data):
-    _, p = data
-    quoted = replace(p, point=p.mean + 0.05)
-    square = (p.variance + 0.05**2) / (1 + np.maximum(quoted.z_phot, 0)) ** 2
-    assert select(quoted, keep=1.0).predicted_rmse[0] == pytest.approx(np.sqrt(np.mean(square)))
-    assert select(quoted, keep=1.0).predicted_rmse[0] > select(p, keep=1.0).predicted_rmse[0]
+def test_expected_error_is_that_of_the_quoted_redshift():
+    p = Prediction.gaussian([0.7, -0.3], [0.01, 0.04], [0.15, 0.0])  # stds 0.4 and 0.2
+    assert select(p, keep=0.5).predicted_rmse[1] == pytest.approx(0.2)  # a negative redshift counts as 0 in 1 + z
+    assert select(p[:1], keep=1.0).predicted_rmse[0] == pytest.approx(0.4 / 1.7)
+    quoted = replace(p[:1], point=np.array([1.0]))  # 0.3 from the mean: 0.5 in all
+    assert select(quoted, keep=1.0).predicted_rmse[0] == pytest.approx(0.5 / 2.0)
 
 
 def test_criteria_combine(data):

@@ -23,7 +23,8 @@ def data():
     rng = np.random.default_rng(0)
     std = rng.uniform(0.02, 0.4, 203)
     mean = rng.uniform(0.1, 1.5, 203)
-    return np.abs(rng.normal(mean, std)), Prediction.gaussian(mean, std**2 / 4, std**2 / 2, std**2 / 4)
+    parts = std**2 * rng.dirichlet(np.ones(3), 203).T  # in no fixed proportion
+    return np.abs(rng.normal(mean, std)), Prediction.gaussian(mean, *parts)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -128,14 +129,14 @@ def test_boxes_are_quantiles(data):
     z, p = data
     boxes = uncertainty_boxes(z, p, edges=[0.0, 0.6, 1.2, 9.0, 10.0])
     first = z < 0.6
-    std = np.sqrt(p.model_variance[first])
-    box = boxes["model"]
-    assert box.counts[0] == first.sum()
-    for name, q in (("low", 0), ("q1", 0.25), ("median", 0.5), ("q3", 0.75), ("high", 1)):
-        assert getattr(box, name)[0] == pytest.approx(np.quantile(std, q))
-        assert np.isnan(getattr(box, name)[3])
-    assert boxes["total"].median[0] == pytest.approx(np.median(p.std[first]))
-    assert set(boxes) == {"model", "noise", "input", "total"}
+    parts = {"model": p.model_variance, "noise": p.noise_variance, "input": p.input_variance, "total": p.variance}
+    assert set(boxes) == set(parts)
+    for name, variance in parts.items():
+        box, std = boxes[name], np.sqrt(variance[first])
+        assert box.counts[0] == first.sum()
+        for field, q in (("low", 0), ("q1", 0.25), ("median", 0.5), ("q3", 0.75), ("high", 1)):
+            assert getattr(box, field)[0] == pytest.approx(np.quantile(std, q))
+            assert np.isnan(getattr(box, field)[3])
 
 
 def test_bin_arguments(data):

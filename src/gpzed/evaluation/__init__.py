@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpzed.evaluation._table import METRICS
 from gpzed.evaluation.binned import BinnedMetrics, BoxStatistics, binned_metrics, uncertainty_boxes
 from gpzed.evaluation.calibration import (
     PitHistogram,
@@ -14,7 +15,6 @@ from gpzed.evaluation.calibration import (
     reliability,
 )
 from gpzed.evaluation.metrics import (
-    METRICS,
     bias,
     brier,
     cde_loss,

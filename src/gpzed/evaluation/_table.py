@@ -18,18 +18,18 @@ PointEstimate: TypeAlias = Literal["z_phot", "best", "mean", "median", "mode"]
 PerObject: TypeAlias = Callable[[FloatArray, Prediction], FloatArray]
 Reduction: TypeAlias = Callable[[FloatArray, FloatArray], float]
 
-# Outer bins are open, so that every object and all probability fall in some bin.
 BRIER_EDGES: FloatArray = np.arange(61, dtype=np.float64) / 10
+"""Bins of the Brier score; the outer ones are open, so that every object and all probability fall in some bin."""
 BRIER_CHUNK = 1 << 14
-# PIT values this close to 0 or 1 are told apart from neither; only the Anderson-Darling logarithm minds.
+"""Objects whose bin probabilities are in memory at once."""
 PIT_CLIP = 2.0**-53
+"""PIT values are kept this far from 0 and 1, for the logarithms of the Anderson-Darling statistic."""
 
 
 def point_estimate(prediction: Prediction, point: PointEstimate) -> FloatArray:
     """Return a redshift for each object (n,): what the prediction quotes, or another number from its density."""
     if point not in get_args(PointEstimate):
-        msg = f"`point` is {point!r}; expected one of {', '.join(map(repr, get_args(PointEstimate)))}."
-        raise ValueError(msg)
+        raise ValueError(f"`point` is {point!r}; expected one of {', '.join(map(repr, get_args(PointEstimate)))}.")
     z_phot: FloatArray = getattr(prediction, point)
     return z_phot
 
@@ -218,8 +218,7 @@ METRICS: dict[str, Metric] = {
 def lookup(name: str) -> Metric:
     """Return the metric of that name, or list the names there are."""
     if name not in METRICS:
-        msg = f"unknown metric {name!r}; choose from {', '.join(METRICS)}."
-        raise ValueError(msg)
+        raise ValueError(f"unknown metric {name!r}; choose from {', '.join(METRICS)}.")
     return METRICS[name]
 
 

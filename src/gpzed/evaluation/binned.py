@@ -14,7 +14,9 @@ from gpzed.evaluation.rejection import count_kept, order_by_variance
 from gpzed.prediction import Prediction
 
 PAPER_FRACTIONS = (1.0, 0.75, 0.5, 0.25)
+"""Fractions kept in the paper's figure of the bias."""
 PAPER_WIDTH = 0.1
+"""Width of its bins in redshift."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +136,7 @@ def binned_metrics(
            [1, 0],
            [1, 0]])
     """
-    z = _checks.truth(z_spec, prediction)
-    weight = _checks.weights(sample_weight, len(z))
+    z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
     key, bin_edges = _bins(z, len(z), by, edges)
     kept = _checks.fractions("fractions", fractions)
     values = _table.per_object_values(list(metrics), z, prediction)
@@ -184,8 +185,7 @@ def uncertainty_boxes(
     z = _checks.truth(z_spec, prediction)
     low, high = whiskers
     if not 0 <= low <= 0.25 or not 0.75 <= high <= 1:
-        msg = f"`whiskers` is {whiskers}; expected quantiles outside the box, such as (0.05, 0.95)."
-        raise ValueError(msg)
+        raise ValueError(f"`whiskers` is {whiskers}; expected quantiles outside the box, such as (0.05, 0.95).")
     key, bin_edges = _bins(z, len(z), by, edges)
     groups = _groups(_bin_index(key, bin_edges), len(bin_edges) - 1)
     counts = np.array([len(g) for g in groups], dtype=np.intp)

@@ -100,8 +100,7 @@ def _transform(
     z_spec: npt.ArrayLike, prediction: Prediction, sample_weight: npt.ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, float]:
     """Return PIT values (n,), weights (n,) that sum to 1, and the effective number of objects."""
-    z = _checks.truth(z_spec, prediction)
-    weight = _checks.weights(sample_weight, len(z))
+    z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
     weight = weight / weight.sum()
     return _table.probability_transform(z, prediction), weight, float(1 / np.dot(weight, weight))
 
@@ -138,8 +137,7 @@ def pit_histogram(
     array([1., 1.])
     """
     if bins < 1:
-        msg = f"`bins` is {bins}; expected at least one."
-        raise ValueError(msg)
+        raise ValueError(f"`bins` is {bins}; expected at least one.")
     u, weight, n = _transform(z_spec, prediction, sample_weight)
     counts, edges = np.histogram(u, bins=bins, range=(0.0, 1.0), weights=weight)
     error = float(np.sqrt((bins - 1) / n))
@@ -155,8 +153,7 @@ def qq_curve(
 ) -> QQCurve:
     """Return quantiles of the PIT values at `n_points` equally spaced levels inside (0, 1)."""
     if n_points < 1:
-        msg = f"`n_points` is {n_points}; expected at least one."
-        raise ValueError(msg)
+        raise ValueError(f"`n_points` is {n_points}; expected at least one.")
     u, weight, _ = _transform(z_spec, prediction, sample_weight)
     levels = np.arange(1, n_points + 1) / (n_points + 1)
     order = np.argsort(u)
@@ -184,8 +181,7 @@ def reliability(
 
 def pulls(z_spec: npt.ArrayLike, prediction: Prediction, *, sample_weight: npt.ArrayLike | None = None) -> Pulls:
     """Return residuals divided by the predicted standard deviation, and their width."""
-    z = _checks.truth(z_spec, prediction)
-    weight = _checks.weights(sample_weight, len(z))
+    z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
     values = (z - prediction.mean) / prediction.std
     mean = _table.average(values, weight)
     std = _table.root_average((values - mean) ** 2, weight)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-#: Name, heading and format of the metrics of a table, ``n`` the number of objects.
 HEADINGS: tuple[tuple[str, str, str], ...] = (
     ("n", "n", ",.0f"),
     ("rmse", "RMSE", ".4f"),
@@ -19,6 +18,7 @@ HEADINGS: tuple[tuple[str, str, str], ...] = (
     ("coverage_68", "in 68 %", ".3f"),
     ("coverage_95", "in 95 %", ".3f"),
 )
+"""Name, heading and format of the metrics of a table, ``n`` the number of objects."""
 
 
 def shown(scores: Mapping[str, float]) -> dict[str, str]:

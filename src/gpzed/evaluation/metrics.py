@@ -1,8 +1,8 @@
 """Metrics of the paper's section 6.3 and of the field, each a function of (z_spec, prediction).
 
-Point metrics use the predictive mean, as the paper does, unless told otherwise by ``point``. Everywhere
-`sample_weight` of shape (n,) turns means into weighted means. Input with NaN, of different lengths or
-without objects raises ValueError.
+Point metrics judge `Prediction.z_phot`, which is the mean unless the prediction quotes another redshift; `point`
+chooses another one. `sample_weight` of shape (n,) turns means into weighted means. Input with NaN, of different
+lengths or without objects raises ValueError.
 """
 
 from __future__ import annotations
@@ -15,30 +15,10 @@ from gpzed.evaluation import _checks, _table
 from gpzed.evaluation._table import METRICS, PointEstimate
 from gpzed.prediction import Prediction
 
-__all__ = [
-    "METRICS",
-    "bias",
-    "brier",
-    "cde_loss",
-    "coverage",
-    "crps",
-    "evaluate",
-    "fraction_retained",
-    "mll",
-    "outlier_fraction",
-    "pit",
-    "pit_ad",
-    "pit_cvm",
-    "pit_ks",
-    "rmse",
-    "sigma_nmad",
-]
-
 
 def _named(name: str, z_spec: npt.ArrayLike, prediction: Prediction, sample_weight: npt.ArrayLike | None) -> float:
     """Return the metric `name` after checking the input."""
-    z = _checks.truth(z_spec, prediction)
-    weight = _checks.weights(sample_weight, len(z))
+    z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
     metric = _table.lookup(name)
     return metric.reduce(metric.per_object(z, prediction), weight)
 
@@ -50,8 +30,7 @@ def _residual(
     point: PointEstimate,
 ) -> tuple[FloatArray, FloatArray]:
     """Return normalised residuals (n,) and weights (n,) after checking the input."""
-    z = _checks.truth(z_spec, prediction)
-    weight = _checks.weights(sample_weight, len(z))
+    z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
     return _table.normalised_residual(z, prediction, point), weight
 
 
@@ -89,8 +68,7 @@ def rmse(
     point: PointEstimate = "z_phot",
 ) -> float:
     """Return the root mean square of ``(z_spec - z_phot) / (1 + z_spec)`` (Eq. 6.2)."""
-    z = _checks.truth(z_spec, prediction)
-    weight = _checks.weights(sample_weight, len(z))
+    z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
     return _table.root_average(_table.squared_error(z, prediction, point), weight)
 
 
@@ -105,8 +83,7 @@ def fraction_retained(
     """Return FR_e, the percentage of objects with ``|z_spec - z_phot| / (1 + z_spec) < threshold``."""
     dz, weight = _residual(z_spec, prediction, sample_weight, point)
     if not threshold > 0:
-        msg = f"`threshold` is {threshold}; expected a positive number such as 0.15."
-        raise ValueError(msg)
+        raise ValueError(f"`threshold` is {threshold}; expected a positive number such as 0.15.")
     return _table.average(np.where(np.abs(dz) < threshold, 100.0, 0.0), weight)
 
 
@@ -185,8 +162,7 @@ def brier(
     float
         Between 0 (best) and 2.
     """
-    z = _checks.truth(z_spec, prediction)
-    weight = _checks.weights(sample_weight, len(z))
+    z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
     bins = _table.BRIER_EDGES if edges is None else _checks.edges("edges", edges)
     return _table.average(_table.brier_score(z, prediction, bins), weight)
 
@@ -222,8 +198,7 @@ def coverage(
     sample_weight: npt.ArrayLike | None = None,
 ) -> float:
     """Return the fraction (0 to 1) of objects inside their central interval of probability `level`."""
-    z = _checks.truth(z_spec, prediction)
-    weight = _checks.weights(sample_weight, len(z))
+    z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
     inside = np.abs(prediction.cdf(z) - 0.5) <= 0.5 * _checks.level(level)
     return _table.average(inside.astype(np.float64), weight)
 
@@ -254,8 +229,7 @@ def evaluate(
     >>> round(scores["rmse"], 4), scores["n"]
     (0.0416, 2)
     """
-    z = _checks.truth(z_spec, prediction)
-    weight = _checks.weights(sample_weight, len(z))
+    z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
     values = _table.per_object_values(list(METRICS), z, prediction)
     scores = {name: METRICS[name].reduce(values[name], weight) for name in METRICS}
     return {**scores, "n": len(z)}

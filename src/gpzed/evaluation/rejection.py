@@ -13,6 +13,7 @@ from gpzed.evaluation import _checks, _table
 from gpzed.prediction import Prediction
 
 PAPER_METRICS = ("rmse", "mll", "fr_0.15", "fr_0.05")
+"""Metrics of the paper's figure."""
 
 
 @dataclass(frozen=True)
@@ -124,11 +125,9 @@ def rejection_curves(
     >>> rejection_curves([0.5, 0.7], p, ["rmse"], fractions=[0.5, 1.0])["rmse"].values
     array([0.05882353, 0.04159452])
     """
-    z = _checks.truth(z_spec, prediction)
-    weight = _checks.weights(sample_weight, len(z))
+    z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
     if isinstance(metrics, str):
-        msg = f"`metrics` is the string {metrics!r}; give a list of names, [{metrics!r}]."
-        raise ValueError(msg)
+        raise ValueError(f"`metrics` is the string {metrics!r}; give a list of names, [{metrics!r}].")
     kept_fractions = np.arange(1, 101) / 100 if fractions is None else _checks.fractions("fractions", fractions)
     kept_fractions = np.sort(kept_fractions)
     counts = count_kept(len(z), kept_fractions)
@@ -187,14 +186,11 @@ def relative_improvement(reference: RejectionCurve, method: RejectionCurve) -> I
         for which neither higher nor lower is better.
     """
     if reference.metric != method.metric:
-        msg = f"`reference` is a curve of {reference.metric!r} but `method` of {method.metric!r}."
-        raise ValueError(msg)
+        raise ValueError(f"`reference` is a curve of {reference.metric!r} but `method` of {method.metric!r}.")
     if reference.metric == "bias" or reference.metric.startswith("coverage"):
-        msg = f"{reference.metric!r} is best near a target, neither high nor low; compare another metric."
-        raise ValueError(msg)
+        raise ValueError(f"{reference.metric!r} is best near a target, neither high nor low; compare another metric.")
     if not np.array_equal(reference.fractions, method.fractions):
-        msg = "`reference` and `method` have different `fractions`; compute both curves on the same ones."
-        raise ValueError(msg)
+        raise ValueError("`reference` and `method` have different `fractions`; compute both curves on the same ones.")
     with np.errstate(divide="ignore", invalid="ignore"):
         values = 100 * (method.values - reference.values) / np.abs(method.values)
     values = np.where(np.isfinite(values), values, np.nan)

@@ -78,16 +78,14 @@ def bootstrap(
     >>> bootstrap("bias", [0.5, 0.6, 0.7], p, random_state=0).std
     0.0
     """
-    z = _checks.truth(z_spec, prediction)
-    weight = _checks.weights(sample_weight, len(z))
+    z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
     _check_resamples(n_resamples)
     rng = np.random.default_rng(random_state)
     if callable(metric):
         score = _direct(metric, z, prediction, weight, options)
     else:
         if options:
-            msg = f"options {sorted(options)} need a callable `metric`, not the name {metric!r}."
-            raise ValueError(msg)
+            raise ValueError(f"options {sorted(options)} need a callable `metric`, not the name {metric!r}.")
         score = _reduced(_table.lookup(metric), z, prediction, weight)
     resamples = np.array([score(_draw(rng, weight)) for _ in range(n_resamples)])
     return _summary(score(np.arange(len(z))), resamples)
@@ -126,8 +124,7 @@ def bootstrap_metrics(
     >>> bootstrap_metrics([0.5, 0.6, 0.7], p, ["bias"], random_state=0)["bias"].std
     0.0
     """
-    z = _checks.truth(z_spec, prediction)
-    weight = _checks.weights(sample_weight, len(z))
+    z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
     _check_resamples(n_resamples)
     rng = np.random.default_rng(random_state)
     values = _table.per_object_values(list(_table.METRICS if metrics is None else metrics), z, prediction)
@@ -142,8 +139,7 @@ def bootstrap_metrics(
 
 def _check_resamples(n_resamples: int) -> None:
     if n_resamples < 2:
-        msg = f"`n_resamples` is {n_resamples}; expected at least 2."
-        raise ValueError(msg)
+        raise ValueError(f"`n_resamples` is {n_resamples}; expected at least 2.")
 
 
 def _summary(value: float, resamples: FloatArray) -> BootstrapResult:

@@ -11,8 +11,8 @@ from gpzed._types import FloatArray
 from gpzed.evaluation import _checks, _table
 from gpzed.prediction import Prediction
 
-#: Largest normalised error of the curve by default, and its number of points.
 MAX_THRESHOLD, N_THRESHOLDS = 0.2, 201
+"""Largest normalised error of the curve by default, and its number of points."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,11 @@ def retained_curve(
     >>> retained_curve([0.5, 0.7], p, thresholds=[0.05, 0.1]).values
     array([ 50., 100.])
     """
-    z = _checks.truth(z_spec, prediction)
-    weight = _checks.weights(sample_weight, len(z))
+    z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
     given = np.linspace(0.0, MAX_THRESHOLD, N_THRESHOLDS) if thresholds is None else thresholds
     allowed = np.sort(np.atleast_1d(np.array(given, dtype=np.float64)))
     if allowed.ndim != 1 or not allowed.size or not np.all(np.isfinite(allowed) & (allowed >= 0)):
-        msg = f"`thresholds` must be finite errors of at least 0; got {allowed.tolist()}."
-        raise ValueError(msg)
+        raise ValueError(f"`thresholds` must be finite errors of at least 0; got {allowed.tolist()}.")
     error = np.abs(_table.normalised_residual(z, prediction))
     order = np.argsort(error)
     reached = np.concatenate([[0.0], np.cumsum(weight[order])])

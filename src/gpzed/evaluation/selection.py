@@ -13,6 +13,7 @@ from gpzed.evaluation.rejection import count_kept, order_by_variance
 from gpzed.prediction import Prediction
 
 REPORTED = ("rmse", "bias", "sigma_nmad", "fr_0.15", "fr_0.05")
+"""Metrics of all and of the chosen objects."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,7 @@ def select(
     """
     n = len(prediction)
     if n == 0:
-        msg = "the prediction has no objects; there is nothing to select."
-        raise ValueError(msg)
+        raise ValueError("the prediction has no objects; there is nothing to select.")
     z = None if z_spec is None else _checks.truth(z_spec, prediction)
     order = order_by_variance(prediction)
     limits = _limits(prediction, z, order, keep, max_std, max_rmse)
@@ -104,8 +104,7 @@ def select(
         floor = int(np.ceil(_checks.fractions("min_completeness", min_completeness)[0] * n - 1e-9))
         limits = limits or {"min_completeness": floor}
     if not limits:
-        msg = "no criterion given; use `keep`, `max_std`, `max_rmse` or `min_completeness`."
-        raise ValueError(msg)
+        raise ValueError("no criterion given; use `keep`, `max_std`, `max_rmse` or `min_completeness`.")
     binding = min(limits, key=lambda name: limits[name])
     n_kept = limits[binding]
     if n_kept < max(floor, 1):
@@ -136,8 +135,7 @@ def _limits(
     """Return the largest number of objects that each given criterion allows."""
     for name, value in (("max_std", max_std), ("max_rmse", max_rmse)):
         if value is not None and not value > 0:
-            msg = f"`{name}` is {value}; expected a positive redshift difference."
-            raise ValueError(msg)
+            raise ValueError(f"`{name}` is {value}; expected a positive redshift difference.")
     n = len(order)
     limits = {}
     if keep is not None:

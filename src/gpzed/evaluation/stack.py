@@ -13,6 +13,7 @@ from gpzed.evaluation import _checks
 from gpzed.prediction import Prediction
 
 CHUNK = 20_000
+"""Objects added at once."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class RedshiftDistribution:
     bootstrap_error : ndarray of shape (s, g)
         Standard deviation from resampling the objects.
     committee_error : ndarray of shape (s, g)
-        Standard deviation between the members of the committee; zero without one. What one member is worth, not the
-        mean of all: members share their training rows, so that averaging them does not make this error smaller.
+        Standard deviation between the members of the committee; zero without one. It is the error of one member, not
+        of their mean: members share training rows, so averaging them does not reduce it.
     mean, mean_error : ndarray of shape (s,)
         Mean redshift of each sample, and both errors in quadrature.
     weight, n : ndarray of shape (s,)
@@ -90,8 +91,7 @@ class Stack:
         if sample_edges is not None:
             self.sample_edges = _checks.edges("sample_edges", sample_edges)
         if n_members < 1 or n_resamples < 0:
-            msg = f"`n_members` is {n_members} and `n_resamples` {n_resamples}; expected at least 1 and 0."
-            raise ValueError(msg)
+            raise ValueError(f"`n_members` is {n_members} and `n_resamples` {n_resamples}; expected at least 1 and 0.")
         self.n_members, self.n_resamples = n_members, n_resamples
         self._rng = np.random.default_rng(random_state)
         s, g = len(self.sample_edges) - 1, len(self.edges) - 1
@@ -104,11 +104,10 @@ class Stack:
     def add(self, prediction: Prediction, sample_weight: npt.ArrayLike | None = None) -> None:
         """Add objects, with weights if they have any."""
         if prediction.n_components < self.n_members or prediction.n_components % self.n_members > 1:
-            msg = (
+            raise ValueError(
                 f"`n_members` is {self.n_members} but predictions have {prediction.n_components} components; expected "
                 "the same number for every member, and one for all at most."
             )
-            raise ValueError(msg)
         weight = _checks.weights(sample_weight, len(prediction)) if len(prediction) else np.empty(0)
         for start in range(0, len(prediction), CHUNK):
             self._add_chunk(prediction[start : start + CHUNK], weight[start : start + CHUNK])
@@ -134,10 +133,9 @@ class Stack:
             self._n[k] += np.count_nonzero((sample == k) & (weight > 0))
 
     def result(self) -> RedshiftDistribution:
-        """Return what was added up so far."""
+        """Return the distribution of all objects added so far."""
         if not self._n.any():
-            msg = "no objects were added, or none in any of the samples; there is nothing to stack."
-            raise ValueError(msg)
+            raise ValueError("no objects were added, or none in any of the samples; there is nothing to stack.")
         with np.errstate(invalid="ignore", divide="ignore"):
             density = self._bins / self._weight[:, :, None] / np.diff(self.edges)
             mean = self._first / self._weight
@@ -217,8 +215,7 @@ def stack(
         total.add(predictions, sample_weight)
     else:
         if sample_weight is not None:
-            msg = "`sample_weight` goes with one Prediction; add parts with weights of their own to a `Stack`."
-            raise ValueError(msg)
+            raise ValueError("`sample_weight` goes with one Prediction; add weighted parts to a `Stack`.")
         for part in predictions:
             total.add(part)
     return total.result()

@@ -14,11 +14,12 @@ import numpy as np
 
 from gpzed.errors import MissingDependencyError
 
-#: Okabe & Ito's colours, yellow left out: it is lost on white paper.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+"""Okabe & Ito's colours without yellow, which is lost on white paper."""
 LINES = ("-", "--", "-.", ":")
 INK, FAINT = "#222222", "#8a8a8a"
 FORMATS = ("pdf", "svg", "png", "eps", "jpg", "webp", "tif")
+"""Suffixes that `save_figure` accepts."""
 
 STYLE: Any = {  # as matplotlib types it, with all keys spelt out
     "figure.figsize": (4.6, 3.6),
@@ -59,7 +60,7 @@ _NEEDED = "figures need matplotlib; install it with `pip install gpzed[plot]`"
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """Give figures that are made inside the look of gpzed's.
+    """Give all figures created inside the look of gpzed's.
 
     Yields
     ------
@@ -91,7 +92,7 @@ def new_axes(**options: Any) -> Any:
 
 
 def drawn(function: Draw) -> Draw:
-    """Let a function that draws on `ax` make axes of its own, in gpzed's style, where none are given."""
+    """Let a function that draws on `ax` create axes in gpzed's style where none are given."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)
@@ -106,7 +107,7 @@ def drawn(function: Draw) -> Draw:
 
 
 def save_figure(ax: Any, path: str | os.PathLike[str], dpi: float | None = None) -> None:
-    """Write the figure of axes to a file whose suffix tells the format: .pdf and .svg for print, .png for the screen.
+    """Write the figure of `ax` to a file; the suffix sets the format: .pdf and .svg for print, .png for the screen.
 
     Parameters
     ----------
@@ -118,16 +119,16 @@ def save_figure(ax: Any, path: str | os.PathLike[str], dpi: float | None = None)
     Raises
     ------
     ValueError
-        If the suffix is of no known format, or the folder does not exist.
+        If the format is not supported, or the folder does not exist.
     """
     target = Path(path)
     kind = target.suffix.lower().removeprefix(".")
     if kind not in FORMATS:
-        msg = f"'{target}' does not end in a known format; use one of {', '.join('.' + name for name in FORMATS)}."
-        raise ValueError(msg)
+        raise ValueError(
+            f"'{target}' does not end in a known format; use one of {', '.join('.' + name for name in FORMATS)}."
+        )
     if not target.parent.is_dir():
-        msg = f"folder '{target.parent}' does not exist; create it, or write the figure elsewhere."
-        raise ValueError(msg)
+        raise ValueError(f"folder '{target.parent}' does not exist; create it, or write the figure elsewhere.")
     figure = ax if hasattr(ax, "savefig") else ax.figure
     undated: dict[str, dict[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
     with figure_style():
@@ -135,7 +136,7 @@ def save_figure(ax: Any, path: str | os.PathLike[str], dpi: float | None = None)
 
 
 def uncertainty_map() -> Any:
-    """Return viridis, perceptually even and readable in grey, without the yellow end that white paper swallows."""
+    """Return viridis without its yellow end, which is lost on white paper: perceptually even, and readable in grey."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 

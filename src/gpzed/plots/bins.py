@@ -12,8 +12,8 @@ from gpzed.evaluation import BinnedMetrics, BoxStatistics
 from gpzed.plots._labels import Z_SPEC, metric_label
 from gpzed.plots._style import COLOURS, FAINT, INK, add_legend, as_mapping, drawn, line_styles
 
-#: Bins with fewer objects are left out: their points would only be noise.
 MIN_COUNT = 5
+"""Bins with fewer objects are not drawn: their points would only be noise."""
 MARKERS = "osD^vP"
 
 
@@ -56,8 +56,9 @@ def plot_binned(
     lines: dict[str, tuple[FloatArray, FloatArray]] = {}
     for name, binned in named.items():
         if metric not in binned.values:
-            msg = f"`metric` is {metric!r} but the bins hold {', '.join(binned.values)}; compute it with the others."
-            raise ValueError(msg)
+            raise ValueError(
+                f"`metric` is {metric!r} but the bins hold {', '.join(binned.values)}; compute it with the others."
+            )
         for i in _chosen(binned, fraction, len(named) > 1):
             enough = binned.counts[i] >= min_count
             key = name if len(named) > 1 else f"{name} {100 * binned.fractions[i]:g} % kept".strip()
@@ -75,8 +76,9 @@ def _chosen(binned: BinnedMetrics, fraction: float | None, one_only: bool) -> li
         return [int(np.argmax(binned.fractions))] if one_only else list(range(len(binned.fractions)))
     found = np.flatnonzero(np.isclose(binned.fractions, fraction))
     if not found.size:
-        msg = f"`fraction` is {fraction} but the bins are of {binned.fractions.tolist()}; choose one of these."
-        raise ValueError(msg)
+        raise ValueError(
+            f"`fraction` is {fraction} but the bins are of {binned.fractions.tolist()}; choose one of these."
+        )
     return [int(found[0])]
 
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from gpzed._types import FloatArray
 from gpzed.plots._style import COLOURS, FAINT, INK, add_legend, drawn, line_styles
 
-#: Points of the training set that are drawn behind ellipses at most.
 MAX_POINTS = 20_000
+"""Most points of the training set to draw behind the ellipses."""
 
 
 class Step(Protocol):
@@ -20,11 +20,11 @@ class Step(Protocol):
 
     @property
     def score(self) -> float:
-        """Mean log-likelihood of the rows held out."""
+        """Mean log-likelihood of the held-out rows."""
 
 
 class Report(Protocol):
-    """What the figure needs of a `gpzed.model.TrainingReport`."""
+    """The part of a `gpzed.model.TrainingReport` that the figure uses."""
 
     @property
     def history(self) -> Sequence[Step]:
@@ -59,7 +59,7 @@ def plot_history(reports: Sequence[Report], ax: Any = None) -> Any:
         lowest += [np.quantile(scores[np.isfinite(scores)], 0.1)] if np.isfinite(scores).any() else []
     if lowest:
         ax.set_ylim(bottom=min(lowest))
-    ax.set(xlabel="step", ylabel="log-likelihood of the rows held out")
+    ax.set(xlabel="step", ylabel="log-likelihood of the held-out rows")
     add_legend(ax)
     return ax
 
@@ -110,11 +110,10 @@ def _precisions(factors: npt.ArrayLike, m: int, d: int) -> FloatArray:
     elif gamma.ndim == 2:
         gamma = gamma[:, :, None] * np.eye(d)
     if gamma.ndim != 3 or gamma.shape[0] not in (1, m) or gamma.shape[1:] != (d, d):
-        msg = (
+        raise ValueError(
             f"`factors` has shape {np.shape(factors)}; expected one or {m} factors of {d} dimensions, as "
             "`basis_factors_` of a fitted model has them."
         )
-        raise ValueError(msg)
     return np.broadcast_to(np.swapaxes(gamma, 1, 2) @ gamma, (m, d, d))
 
 
@@ -161,8 +160,7 @@ def plot_basis_ellipses(
     m, d = P.shape
     i, j = dimensions
     if not (0 <= i < d and 0 <= j < d and i != j):
-        msg = f"`dimensions` is {dimensions}; expected two different ones of 0 to {d - 1}."
-        raise ValueError(msg)
+        raise ValueError(f"`dimensions` is {dimensions}; expected two different ones of 0 to {d - 1}.")
     cut = _precisions(factors, m, d)[:, [[i], [j]], [i, j]]  # (m, 2, 2)
     strength, positive = np.ones(m), np.ones(m, dtype=bool)
     if weights is not None:

@@ -11,8 +11,8 @@ from gpzed.evaluation.stack import RedshiftDistribution
 from gpzed.plots._style import COLOURS, FAINT, INK, add_legend, drawn
 from gpzed.prediction import Prediction
 
-#: Densities that are summed at most; the sum of these many is smooth.
 MAX_DENSITIES = 50_000
+"""Most densities to sum; the sum of this many is smooth."""
 
 
 @drawn

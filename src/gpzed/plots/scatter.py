@@ -12,11 +12,14 @@ from gpzed.plots._labels import Z_PHOT, Z_SPEC
 from gpzed.plots._style import FAINT, INK, drawn, uncertainty_map
 from gpzed.prediction import Prediction
 
-#: More objects than this are drawn as an image of cells, whose strength tells how many there are.
 MAX_POINTS = 20_000
+"""More objects than this are drawn as an image of cells, stronger where there are more."""
 CELLS = 320
+"""Cells along each axis of the image."""
 FAINTEST = 0.25
+"""Opacity of a cell with one object."""
 OUTLIER = 0.15
+"""Normalised error at which the dotted lines are drawn."""
 
 
 def _limits(z: FloatArray, z_phot: FloatArray) -> tuple[float, float]:
@@ -73,8 +76,9 @@ def plot_scatter(
 
     z, z_phot = np.asarray(z_spec, dtype=np.float64), prediction.z_phot
     if z.shape != z_phot.shape:
-        msg = f"`z_spec` has shape {z.shape} but the prediction has {len(z_phot)} objects; give one value per object."
-        raise ValueError(msg)
+        raise ValueError(
+            f"`z_spec` has shape {z.shape} but the prediction has {len(z_phot)} objects; give one value per object."
+        )
     log_std = np.log10(prediction.std)
     limits = _limits(z, z_phot) if limits is None else limits
     low, high = np.quantile(log_std, [0.01, 0.99]) if log_std_limits is None else log_std_limits

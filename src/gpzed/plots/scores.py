@@ -153,6 +153,7 @@ def _one_metric(curves: Mapping[str, Any]) -> str:
     """Return the metric of all curves."""
     found = {curve.metric for curve in curves.values()}
     if len(found) != 1:
-        msg = f"the curves are of {sorted(found) or 'no metric'}; draw those of one metric on one pair of axes."
-        raise ValueError(msg)
+        raise ValueError(
+            f"the curves are of {sorted(found) or 'no metric'}; draw those of one metric on one pair of axes."
+        )
     return str(found.pop())

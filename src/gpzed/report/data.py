@@ -16,22 +16,23 @@ from gpzed.evaluation.selection import expected_squared_error
 from gpzed.prediction import Prediction
 from gpzed.report.pack import cells_in_groups, finite, floats
 
-#: Percentages kept: the positions of the slider.
 PERCENT = np.arange(1, 101)
-#: Up to this many objects are all drawn as points; of larger samples only outliers are, this many at most.
+"""Percentages kept: the positions of the slider."""
 MAX_POINTS = 1500
+"""Up to this many objects are all drawn as points; in larger samples only outliers are, at most this many."""
 OUTLIER = 0.15
+"""Normalised error from which on an object counts as an outlier."""
 PIT_BINS = 20
-#: Densities summed for n(z) in each group of one per cent, and points of the grid.
 MAX_DENSITIES, DENSITY_POINTS = 400, 121
-#: Redshift bins of bias and variance: the paper's width, and their number at most.
+"""Densities summed for n(z) in each group of one per cent, and points of the grid."""
 BIN_WIDTH, MAX_BINS = 0.1, 40
+"""Redshift bins of bias and variance: the paper's width, and their largest number."""
 SCORES = tuple(name for name, _, _ in HEADINGS if name != "n")
 
 
 @dataclass(frozen=True)
 class PointTable:
-    """What is told about single objects.
+    """What the page says about single objects.
 
     Attributes
     ----------
@@ -89,7 +90,7 @@ def prepare(
     z_spec : ndarray of shape (n,), optional
         True redshifts of all; without them there are no scores.
     points : PointTable, optional
-        What to tell about single objects.
+        What to say about single objects.
     about : mapping, optional
         Facts for the head of the page, in plain JSON types.
 
