@@ -184,4 +184,4 @@ def test_clusters_that_cannot_be(rows, cluster, kind, message, monkeypatch):
 
 def test_chunks_of_this_process_have_no_place_on_a_cluster(client, rows):
     with pytest.raises(TypeError, match=r"expected a list of dask\.delayed chunks"):
-        quick(client).fit_stream([rows])
+        quick().fit_stream([rows], run=Run(cluster=client))
