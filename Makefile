@@ -8,7 +8,7 @@
 
 PYTHON ?= python3
 VENV := .venv
-SOURCES := $(wildcard src/gpzed/compiled/_*.c src/gpzed/compiled/_*.h)
+SOURCES := $(wildcard src/gpzed/compiled/*.c src/gpzed/compiled/*.h)
 BIN := $(VENV)/bin
 
 .PHONY: demo test lint unit slow test-scale bench paper rivals test-rail league clean

@@ -1,7 +1,7 @@
-"""Build hook: compile the C file with the loops of an evaluation, where a C compiler is at hand.
+"""Build hook: compile the C files with the loops of an evaluation, where there is a C compiler.
 
-The package works without it (NumPy is used instead, more slowly), so a missing
-compiler is not an error.
+The package works without it (NumPy is used instead, more slowly), so a missing compiler is not an error. Run as a
+script, it compiles the library beside its sources.
 """
 
 from __future__ import annotations
@@ -9,11 +9,16 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import sysconfig
+import zlib
 from pathlib import Path
 from typing import Any
 
-from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+try:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+except ImportError:  # as a script, outside a build
+    BuildHookInterface = object  # type: ignore[assignment,misc]
 
 FLAGS = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC"]
 LIBRARIES = ["-lm"]
@@ -24,19 +29,32 @@ class KernelBuildHook(BuildHookInterface):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and make the wheel a platform wheel if that worked."""
-        compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
-        if compiler is None or os.name != "posix":
-            return
-        source = Path(self.root, "src", "gpzed", "compiled", "_kernels.c")
-        target = source.with_name("_kernels.so")
         try:
-            subprocess.run(
-                [compiler, *FLAGS, "-o", str(target), str(source), *LIBRARIES], check=True, capture_output=True
-            )
+            target = compile_kernels(Path(self.root))
         except (OSError, subprocess.CalledProcessError) as error:
             self.app.display_warning(f"gpzed's C kernels were not compiled, NumPy is used instead: {error}")
             return
-        build_data["artifacts"].append("src/gpzed/compiled/_kernels.so")
+        if target is None:
+            return
+        build_data["artifacts"].append(target.relative_to(self.root).as_posix())
         build_data["pure_python"] = False
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["tag"] = f"py3-none-{platform}"
+
+
+def compile_kernels(root: Path) -> Path | None:
+    """Compile the library of a checkout and return its path; None where there is no compiler."""
+    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None or os.name != "posix":
+        return None
+    folder = root / "src" / "gpzed" / "compiled"
+    target = folder / "_kernels.so"
+    checksum = zlib.crc32((folder / "gpzed.h").read_bytes())  # by which `binding.py` knows its header
+    define = f"-DGPZED_CHECKSUM={checksum}u"
+    command = [compiler, *FLAGS, define, "-o", str(target), str(folder / "_kernels.c"), *LIBRARIES]
+    subprocess.run(command, check=True, capture_output=True)
+    return target
+
+
+if __name__ == "__main__":
+    sys.exit(0 if compile_kernels(Path(__file__).parent) else "no C compiler was found")

@@ -18,7 +18,7 @@ import scipy
 import threadpoolctl
 
 from gpzed import __version__
-from gpzed.compiled.fastmath import HAS_KERNELS
+from gpzed.compiled.binding import is_compiled
 from gpzed.engine.threads import available_threads
 from gpzed.gp.covariance import get_structure
 from gpzed.gp.parameters import Layout, Parameters
@@ -105,7 +105,7 @@ def environment() -> dict[str, Any]:
     """Say what a figure depends on beside the code."""
     return {
         "gpzed": __version__,
-        "compiled_kernels": HAS_KERNELS,
+        "compiled_kernels": is_compiled(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "python": platform.python_version(),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from common import arguments, emit, environment, make_parameters, make_rows, peak_megabytes, side_by_side
-from gpzed.engine.threads import StreamEngine, ThreadEngine
+from gpzed.engine.stream import StreamEngine
+from gpzed.engine.threads import ThreadEngine
 from gpzed.gp.evidence import evaluate
 from gpzed.gp.parameters import Layout
 

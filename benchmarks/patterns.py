@@ -12,10 +12,12 @@ import time
 import numpy as np
 
 from common import arguments, emit, environment, make_parameters, make_rows
-from gpzed.engine.threads import Scratch, Team, ThreadEngine, block_rows, by_kind
-from gpzed.gp.evidence import evaluate, fit_posterior, make_state
+from gpzed.engine.blocks import Scratch, block_rows, by_kind
+from gpzed.engine.threads import Team, ThreadEngine
+from gpzed.gp.evidence import evaluate, fit_posterior
 from gpzed.gp.parameters import Layout
-from gpzed.gp.predictive import predict, slices, variance_forms
+from gpzed.gp.predictive import predict, variance_forms
+from gpzed.gp.state import make_state
 from gpzed.gp.whitening import Whitening
 from gpzed.incomplete.blur import Forms, Spread
 from gpzed.incomplete.density import Density
@@ -113,10 +115,12 @@ def main() -> None:
     n = min(options.n, 20_000)
     V = np.tril(0.3 * rng.standard_normal((n, options.d, options.d)))
     noisy = NoisyRows(heads, layout.k)
-    blocks = slices(n, block_rows(layout.n_weights))
+
+    def expect_rows(rows: slice, _: int) -> None:
+        noisy(X[rows].T, V[rows], Scratch(team.buffers()))
 
     def expect_all() -> None:
-        team.map(lambda rows: noisy(X[rows].T, V[rows], Scratch(team.buffers())), blocks)
+        team.map_rows(expect_rows, n, None, block_rows(layout.n_weights))
 
     expect_all()
     seconds, busy = best(expect_all, min(options.repeat, 3))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import numpy as np
 import pytest
 
-from gpzed.compiled import fastmath
+from gpzed.compiled import binding
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -39,14 +40,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture
 def kernels() -> None:
     """Skip where the compiled kernels are not; a test asserts that they are there where cc is."""
-    if not fastmath.HAS_KERNELS:
+    if not binding.is_compiled():
         pytest.skip("the compiled kernels were not built")
 
 
+@pytest.fixture(params=["numpy", "compiled"])
+def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways that everything is computed."""
+    if request.param == "numpy":
+        monkeypatch.setattr(binding, "_library", None)
+    else:
+        request.getfixturevalue("kernels")
+    return str(request.param)
+
+
 @pytest.fixture(params=[0, 4, 2], ids=["widest", "avx2", "narrow"])
-def lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kernels: None) -> None:
+def lanes(request: pytest.FixtureRequest, kernels: None) -> Iterator[None]:
     """All widths of vectors that the compiled kernels may use."""
-    monkeypatch.setattr(fastmath, "_lanes", request.param)
+    library = binding._library
+    assert library is not None
+    library.gpzed_set_lanes(request.param)
+    yield
+    library.gpzed_set_lanes(0)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from experiments.data import Sets
 from experiments.rivals.exact import ExactGPRegressor
 from experiments.rivals.forest import train_forest
 from experiments.rivals.mlp import train_mlp
+from experiments.rivals.network import NETWORK
 from experiments.rivals.randomised import train_randomised
 from experiments.rivals.spgp_regressor import SPGPRegressor
 from experiments.rivals.tpz import HOW_TO_GET_TPZ, has_tpz, train_tpz
@@ -148,5 +149,8 @@ METHODS: dict[str, Method] = {
 }
 """All methods of the tables by name, in their order."""
 
-NETWORKS: dict[str, Method] = {"ANN": Method("ANN", "neurons", _gpz("ANN")), "MLP": Method("MLP", "neurons", _mlp)}
+NETWORKS: dict[str, Method] = {
+    "ANN": Method("ANN", "neurons", _gpz(NETWORK.code)),
+    "MLP": Method("MLP", "neurons", _mlp),
+}
 """The networks of appendix B: the sigmoid basis trained by the evidence, and by least squares."""

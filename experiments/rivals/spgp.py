@@ -22,8 +22,8 @@ import numpy as np
 
 from experiments.rivals.base import START_NOISE, draw
 from gpzed._types import FloatArray
-from gpzed.compiled.fastmath import exp_in_place
-from gpzed.engine.threads import Block, Engine, Scratch, Sums, Team
+from gpzed.engine.blocks import Block, Engine, Scratch, Summing, Sums
+from gpzed.engine.threads import Team
 from gpzed.errors import NumericalError
 from gpzed.gp.basis import coefficients, pull_back, quadratic_map
 from gpzed.gp.evidence import LOG_2PI
@@ -152,15 +152,13 @@ def _responses(block: Block, scratch: Scratch, state: SPGPState) -> tuple[FloatA
     Zt = quadratic_map(block.Xt, False, scratch.array("Z", (q, n)))
     Phi = scratch.array("Phi", (m, n))
     np.matmul(state.Ct, Zt, out=Phi)
-    exp_in_place(Phi)  # Eq. 3.2
+    np.exp(Phi, out=Phi)  # Eq. 3.2
     return Zt, Phi
 
 
 def _whitened(Phi: FloatArray, scratch: Scratch, state: SPGPState) -> FloatArray:
     """``V = h W Phi`` (m, n), in the memory that the engine keeps for the second pass if it grants any."""
-    size = Phi.size
-    V = scratch.array("V", Phi.shape) if scratch.kept is None else scratch.kept[:size].reshape(Phi.shape)
-    return triangular_product(state.hW, Phi, V)
+    return triangular_product(state.hW, Phi, scratch.array_to_keep("V", Phi.shape))
 
 
 def _slack(V: FloatArray, state: SPGPState) -> FloatArray:
@@ -194,8 +192,8 @@ def backward(block: Block, scratch: Scratch, state: SPGPState, posterior: Poster
         ``sum c``, ``sum c diag(K - Q)`` and ``delta' B delta``.
     """
     Zt, Phi = _responses(block, scratch, state)
-    kept = scratch.kept
-    V = _whitened(Phi, scratch, state) if kept is None else kept[: Phi.size].reshape(Phi.shape)
+    kept = scratch.recall(Phi.shape)
+    V = _whitened(Phi, scratch, state) if kept is None else kept
     slack = _slack(V, state)
     B = 1.0 / (state.s2 + slack)
     half = triangular_product(posterior.factor.whitener, V, scratch.array("half", V.shape))
@@ -239,10 +237,10 @@ class SPGPEvaluation:
     state: SPGPState
 
 
-def fit_posterior(engine: Engine, parameters: SPGPParameters) -> tuple[SPGPState, Posterior, float]:
+def fit_posterior(rows: Summing, parameters: SPGPParameters) -> tuple[SPGPState, Posterior, float]:
     """First pass alone: state, posterior of the weights a (whitener ready for threads), and ``ln |B|``."""
     state = make_state(parameters)
-    V_B_V, V_B_y, log_det_B = engine.sum(forward, state)
+    V_B_V, V_B_y, log_det_B = rows.sum(forward, state)
     posterior = weight_posterior(V_B_V, V_B_y, np.ones(len(V_B_y)))
     posterior.factor.whitener  # noqa: B018  computed once, before the threads ask for it
     return state, posterior, float(log_det_B)
@@ -261,8 +259,9 @@ def evaluate(engine: Engine, parameters: SPGPParameters) -> SPGPEvaluation:
     -------
     SPGPEvaluation
     """
-    state, posterior, log_det_B = fit_posterior(engine, parameters)
-    grad_C, V_c_V, sum_c, sum_c_slack, misfit = engine.sum(backward, state, posterior)
+    passes = engine.passes()
+    state, posterior, log_det_B = fit_posterior(passes, parameters)
+    grad_C, V_c_V, sum_c, sum_c_slack, misfit = passes.sum(backward, state, posterior)
     a = posterior.w_mean
     likelihood = LogMarginalLikelihood(
         misfit=-0.5 * float(misfit),
@@ -326,7 +325,9 @@ def predict(X: FloatArray, state: SPGPState, posterior: Posterior, team: Team) -
     posterior : Posterior
     team : Team
     """
-    return predict_blocks(X, len(posterior.w_mean), team, _predict_block, state, posterior)
+    result = Predictive(*np.empty((4, len(X))))
+    predict_blocks(result, X, len(posterior.w_mean), team, _predict_block, state, posterior)
+    return result
 
 
 def sample_functions(
@@ -343,7 +344,7 @@ def sample_functions(
     """
     epsilon = rng.standard_normal((len(posterior.w_mean), n_samples))
     a = posterior.w_mean[:, None] + posterior.factor.whitener.T @ epsilon
-    block = Block(np.ascontiguousarray(X.T), np.empty(0), np.empty(0))
+    block = Block.of_inputs(X)
     V = triangular_product(state.hW, _responses(block, Scratch(), state)[1], np.empty((len(a), len(X))))
     at_X = SPGPParameters(X, parameters.log_length, parameters.log_h, parameters.log_noise)
     return V.T @ a + draw(state.h2 * _correlation(at_X) - V.T @ V, n_samples, rng)

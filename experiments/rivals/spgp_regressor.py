@@ -24,8 +24,9 @@ from experiments.rivals.spgp import (
     start_parameters,
 )
 from gpzed._types import FloatArray
+from gpzed.engine.blocks import Engine
 from gpzed.engine.lbfgs import Budget, OptimizeReport, Progress, minimize
-from gpzed.engine.threads import Engine, Team, ThreadEngine
+from gpzed.engine.threads import Team, ThreadEngine
 from gpzed.gp.initialize import MAX_ROWS, InitMethod
 from gpzed.gp.posterior import Posterior
 from gpzed.gp.whitening import WhiteningMethod

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from gpzed.engine import threads as module
-from gpzed.engine.threads import Scratch, StreamEngine, Team, ThreadEngine, block_rows, single_threaded_blas
-from gpzed.gp.evidence import evaluate
+from gpzed.engine import blocks as module
+from gpzed.engine.blocks import Scratch, block_rows
+from gpzed.engine.stream import StreamEngine
+from gpzed.engine.threads import Team, ThreadEngine, single_threaded_blas
+from gpzed.gp.evidence import backward, evaluate, fit_posterior, forward
 from helpers import make_problem
 
 WIDTH = 9  # basis functions and mean function of the problem below
@@ -20,7 +22,7 @@ WIDTH = 9  # basis functions and mean function of the problem below
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Blocks of 128 rows, so that there are many."""
-    monkeypatch.setattr("gpzed.engine.threads.CACHE_ELEMENTS", 1)
+    monkeypatch.setattr("gpzed.engine.blocks.CACHE_ELEMENTS", 1)
 
 
 @pytest.fixture(scope="module")
@@ -181,18 +183,54 @@ def test_a_pickled_engine_gives_the_same_sums_and_carries_no_work_memory(problem
     np.testing.assert_array_equal(gradient, expected[1])
 
 
-def test_a_pass_that_may_not_recall_the_one_before_computes_again(problem, expected):
+@pytest.mark.usefixtures("route")
+def test_later_passes_take_the_memory_and_earlier_ones_compute_again(problem, expected):
     engine = ThreadEngine(problem.X, problem.y, problem.omega, width=WIDTH, n_threads=1)
-    run(engine, problem)
-    for block in engine._blocks:
-        block.kept.fill(np.nan)
+    earlier, later = engine.passes(), engine.passes()
+    state, posterior, _ = fit_posterior(earlier, problem.parameters, problem.layout)
+    first = later.sum(forward, state)
+    kept = engine._memory[0].copy()
+    assert_same(earlier.sum(backward, state, posterior), later.sum(backward, state, posterior))
+    assert_same(earlier.sum(forward, state), first)
+    assert_same(engine.sum(forward, state), first)
+    np.testing.assert_array_equal(engine._memory[0], kept)  # nobody else wrote to it
 
-    class Forgetful:
-        n, d, sum_omega = engine.n, engine.d, engine.sum_omega
 
-        def sum(self, kernel, *arguments):
-            return engine.sum(kernel, *arguments, recall=False)
+@pytest.mark.usefixtures("route")
+def test_what_was_kept_is_used(problem):
+    engine = ThreadEngine(problem.X, problem.y, problem.omega, width=WIDTH, n_threads=1)
+    passes = engine.passes()
+    state, posterior, _ = fit_posterior(passes, problem.parameters, problem.layout)
+    for memory in engine._memory:
+        memory.fill(np.nan)
+    assert np.isnan(passes.sum(backward, state, posterior)[-1])
 
-    value, gradient = run(Forgetful(), problem)
-    assert value == expected[0]
-    np.testing.assert_array_equal(gradient, expected[1])
+
+def assert_same(one, other):
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def variance_of(block, scratch, factor):
+    return None if block.Xt[0, 0] > 0.0 else factor * block.y**2
+
+
+def total_variance(block, scratch):
+    return (np.zeros(()) if block.v is None else np.asarray(block.v @ block.omega),)
+
+
+@pytest.mark.parametrize("kind", ["threads", "stream"])
+def test_blocks_carry_the_variance_they_are_given(problem, kind):
+    if kind == "threads":
+        engine = ThreadEngine(problem.X, problem.y, problem.omega, width=WIDTH, n_threads=2)
+    else:
+        engine = StreamEngine(Source(problem, [1000] * 3), width=WIDTH, n_threads=2)
+    assert engine.sum(total_variance)[0] == 0.0
+    totals = []
+    for factor in (1.0, 3.0):
+        engine.set_variance(variance_of, factor)
+        totals.append(engine.sum(total_variance)[0])
+    assert 0.0 < totals[0] < problem.y**2 @ problem.omega
+    assert totals[1] == pytest.approx(3.0 * totals[0])
+    engine.set_variance(None)
+    assert engine.sum(total_variance)[0] == 0.0

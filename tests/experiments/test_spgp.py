@@ -20,7 +20,8 @@ from experiments.rivals.spgp import (
     score,
     start_parameters,
 )
-from gpzed.engine.threads import StreamEngine, Team, ThreadEngine
+from gpzed.engine.stream import StreamEngine
+from gpzed.engine.threads import Team, ThreadEngine
 from gpzed.errors import NumericalError
 
 

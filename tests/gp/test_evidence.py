@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+import json
+from dataclasses import asdict, fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 import reference
 from gpzed.engine.threads import Team
 from gpzed.errors import NumericalError
-from gpzed.gp import evidence as module
+from gpzed.gp.covariance import Structure
 from gpzed.gp.evidence import LogEvidence, evaluate, fit_posterior
 from gpzed.gp.parameters import Layout, Parameters
 from gpzed.gp.predictive import predict
@@ -20,6 +22,8 @@ from helpers import CODES, central_difference, make_problem, option_grid
 from strategies import problems
 
 GRID = list(option_grid())
+GOLDEN = Path(__file__).with_name("golden_evidence.json")
+pytestmark = pytest.mark.usefixtures("route")
 WEIGHTINGS = pytest.mark.parametrize(
     ("weights", "weighted_precision"),
     [(False, False), (True, False), (True, True)],
@@ -115,6 +119,19 @@ def test_predictive_moments_equal_the_papers_equations(code, mean_function):
         np.testing.assert_allclose(got, wanted, rtol=1e-10)
 
 
+# ------------------------------------------------------------------------------------- golden numbers
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_terms_and_gradient_are_those_on_record(code):
+    expected = json.loads(GOLDEN.read_text())["structures"][code]
+    problem = make_problem(code, 5, n=30, d=3, weights=True, mean_function="linear")
+    result = problem.evaluate()
+    assert asdict(result.evidence) == pytest.approx(expected["terms"], rel=1e-10)
+    gradient = problem.layout.pack(result.gradient)
+    np.testing.assert_allclose(gradient, expected["gradient"], rtol=1e-10, atol=1e-10 * np.abs(gradient).max())
+
+
 # ---------------------------------------------------------------------------------- central differences
 
 
@@ -149,14 +166,14 @@ def test_gradient_in_three_dimensions(code):
 
 
 def test_the_central_difference_test_sees_a_wrong_gradient(monkeypatch):
-    right = module.fold_coefficients
+    right = Structure.pull_back
 
     def wrong(*arguments):
         grad_P, grad_Gamma = right(*arguments)
         return grad_P * (1 + 3e-6), grad_Gamma
 
     problem = make_problem("VC", 11)
-    monkeypatch.setattr(module, "fold_coefficients", wrong)
+    monkeypatch.setattr(Structure, "pull_back", wrong)
     with pytest.raises(AssertionError):
         assert_slopes(problem, np.eye(problem.layout.size))
 
@@ -344,7 +361,7 @@ def test_one_row_and_more_basis_functions_than_rows():
 
 
 def test_many_blocks_equal_the_reference(monkeypatch):
-    monkeypatch.setattr("gpzed.engine.threads.CACHE_ELEMENTS", 1)  # 128 rows per block
+    monkeypatch.setattr("gpzed.engine.blocks.CACHE_ELEMENTS", 1)  # 128 rows per block
     problem = make_problem("VC", 67, n=600, weights=True)
     total = evaluate(problem.engine(n_threads=2), problem.parameters, problem.layout).evidence.total
     expected = sum(reference.log_evidence_terms(*problem.reference_arguments()).values())

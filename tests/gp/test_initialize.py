@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpzed.engine.threads import ThreadEngine
+from gpzed.gp.covariance import local_precision
 from gpzed.gp.evidence import evaluate
-from gpzed.gp.initialize import initialize, local_precision, start_centres
+from gpzed.gp.initialize import initialize, start_centres
 from gpzed.gp.parameters import Layout
 from helpers import CODES
 from strategies import codes, seeds

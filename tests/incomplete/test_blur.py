@@ -8,13 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpzed.compiled import fastmath
-from gpzed.compiled.fastshapes import spread_block
-from gpzed.engine.threads import Block, Rows, Scratch, StreamEngine, Team, ThreadEngine, cut
+from gpzed.compiled import binding
+from gpzed.compiled.pairs import spread_block
+from gpzed.engine.blocks import Block, Rows, Scratch, cut
+from gpzed.engine.stream import StreamEngine
+from gpzed.engine.threads import Team, ThreadEngine
 from gpzed.errors import NumericalError
 from gpzed.gp.basis import quadratic_map
-from gpzed.gp.evidence import evaluate, fit_posterior, make_state, responses
+from gpzed.gp.evidence import evaluate, fit_posterior
 from gpzed.gp.predictive import predict, variance_forms
+from gpzed.gp.state import make_state, responses
 from gpzed.incomplete import blur as module
 from gpzed.incomplete.blur import Blur, Forms, Kind, Spread, input_variance
 from gpzed.incomplete.refresh import refresh
@@ -198,7 +201,7 @@ def test_both_ways_to_sum_over_pairs_agree(lanes, monkeypatch, r, s, code, mean_
     compiled = spread_block(Xt, spread._blur.Ct, spread._pairs, Scratch())
     in_numpy = spread._by_coefficients(Xt)
     np.testing.assert_allclose(compiled, in_numpy, rtol=0, atol=1e-12 * np.abs(spread.forms.matrices).sum() / s)
-    monkeypatch.setattr(fastmath, "_library", None)
+    monkeypatch.setattr(binding, "_library", None)
     assert not spread.is_by_rank
     np.testing.assert_allclose(spread._by_coefficients(Xt), in_numpy, rtol=1e-9, atol=1e-9)
 
@@ -223,8 +226,8 @@ def test_compiled_blurs_are_those_of_numpy(monkeypatch, kernels, code, r):
     spread = make_spread(r, 1, code)
     grad_C = np.random.default_rng(1).standard_normal((21, 23))
     results = []
-    for library in (fastmath._library, None):
-        monkeypatch.setattr(fastmath, "_library", library)
+    for library in (binding._library, None):
+        monkeypatch.setattr(binding, "_library", library)
         blur = Blur(spread.forms.P, spread.forms.Lambda, spread.kind.V)
         results.append((blur.Ct, *blur.pull_back(grad_C)))
     for compiled, in_numpy in zip(*results, strict=True):
@@ -234,7 +237,7 @@ def test_compiled_blurs_are_those_of_numpy(monkeypatch, kernels, code, r):
 @pytest.mark.parametrize("by_rank", [True, False])
 def test_shapes_that_are_not_finite_are_told(monkeypatch, kernels, by_rank):
     if not by_rank:
-        monkeypatch.setattr(fastmath, "_library", None)
+        monkeypatch.setattr(binding, "_library", None)
     good = make_spread(2, 1)
     Lambda = good.forms.Lambda.copy()
     Lambda[3] = np.nan

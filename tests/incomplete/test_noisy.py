@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpzed.compiled import fastmath
-from gpzed.engine.threads import Scratch, Team, ThreadEngine
-from gpzed.gp.evidence import fit_posterior, make_state
+from gpzed.engine.blocks import Scratch
+from gpzed.engine.threads import Team, ThreadEngine
+from gpzed.gp.evidence import fit_posterior
 from gpzed.gp.linalg import cholesky
 from gpzed.gp.predictive import predict, predict_noisy, variance_forms
+from gpzed.gp.state import make_state
 from gpzed.incomplete import noisy as module
 from gpzed.incomplete.blur import Forms, Kind, Spread
 from gpzed.incomplete.noisy import NoisyRows
-from gpzed.incomplete.refresh import head_forms
-from gpzed.mixture import heads as mixture
-from gpzed.mixture.heads import Heads, predict_mixture
-from gpzed.mixture.training import MixtureHeads
+from gpzed.mixture import predictive as mixture
+from gpzed.mixture.heads import Heads
+from gpzed.mixture.predictive import MixtureHeads, predict_mixture
 from helpers import CODES, make_problem
 
 
@@ -55,9 +55,7 @@ def test_moments_equal_monte_carlo(code, mean_function):
 
 @pytest.mark.parametrize("mean_function", ["constant", "linear"])
 @pytest.mark.parametrize("d", [1, 4, 5, 6, 7])
-@pytest.mark.parametrize("lanes", [0, 2, 4])
 def test_compiled_sums_are_those_of_numpy_and_of_kinds(monkeypatch, lanes, d, mean_function):
-    monkeypatch.setattr(fastmath, "_lanes", lanes)
     forms, k = make_forms("VC", d, mean_function)
     X, V = np.random.default_rng(1).standard_normal((29, d)), make_factors(29, d)
     Phi, total = NoisyRows(forms, k)(X.T, V, Scratch())
@@ -103,7 +101,7 @@ def test_predictions_are_those_of_kinds_of_one_row_each():
         np.testing.assert_allclose(one, other, rtol=1e-7)
     Theta = np.random.default_rng(2).standard_normal((layout.n_weights, 9))
     heads, factors = Heads(p.P, p.Gamma, Theta), (posterior.factor,) * 3
-    forms = head_forms(heads, layout, factors)
+    forms = heads.forms(layout, factors)
     expected = predict_mixture(X, heads, factors, layout, Team(1), kind, kinds, [Spread(forms, one) for one in kinds])
     result = mixture.predict_noisy(X, V, heads, factors, Team(1), NoisyRows(forms, layout.k))
     for one, other in zip(result, expected, strict=True):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpzed.engine.threads import Rows
+from gpzed.engine.blocks import Rows
 from gpzed.gp.initialize import initialize
 from gpzed.gp.parameters import Layout
 from gpzed.incomplete.blur import Kind
 from gpzed.incomplete.offsets import fit_offsets, log_likelihood, offsets_of
-from gpzed.mixture.heads import Heads, Outputs, start_heads
+from gpzed.mixture.heads import Heads, start_heads
+from gpzed.mixture.likelihood import Outputs
 from helpers import central_difference
 
 D, K = 3, 2

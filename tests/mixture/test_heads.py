@@ -7,14 +7,15 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.stats import norm
 
-from gpzed.compiled import fastmath
-from gpzed.engine.threads import Block, Rows, Scratch, Team, ThreadEngine
-from gpzed.gp.evidence import responses
+from gpzed.compiled import binding, substitute
+from gpzed.engine.blocks import Block, Rows, Scratch
+from gpzed.engine.threads import Team, ThreadEngine
 from gpzed.gp.initialize import initialize
 from gpzed.gp.parameters import Layout
-from gpzed.mixture.heads import (
+from gpzed.gp.state import responses
+from gpzed.mixture.heads import Heads, start_heads
+from gpzed.mixture.likelihood import (
     MEAN_FUNCTION_PRECISION,
-    Heads,
     Outputs,
     fit_head_posteriors,
     head_outputs,
@@ -22,11 +23,9 @@ from gpzed.mixture.heads import (
     likelihood,
     log_density,
     log_posterior,
-    predict_mixture,
-    score,
-    start_heads,
 )
-from gpzed.mixture.stochastic import StochasticOptions, schedule, train_heads
+from gpzed.mixture.predictive import predict_mixture, score
+from gpzed.mixture.training import StochasticOptions, train_heads
 
 M, D = 4, 2
 
@@ -79,11 +78,11 @@ def test_compiled_likelihood_is_that_of_numpy(
     X, y, omega = two_valued(n)
     block = Block(np.ascontiguousarray(X.T), y, omega, v=None if v_shape is None else rng.random(v_shape))
     state = heads.state(layout)
-    compiled = likelihood(block, Scratch(), state, heads.Theta)
-    (held_out,) = held_out_likelihood(block, Scratch(), state, heads.Theta)
+    compiled = substitute(likelihood)(block, Scratch(), state, heads.Theta)
+    (held_out,) = substitute(held_out_likelihood)(block, Scratch(), state, heads.Theta)
     factors = fit_head_posteriors(ThreadEngine(X, y, omega, width=layout.n_weights, n_threads=1), heads, layout)
     predicted = predict_mixture(X, heads, factors, layout, Team(1))
-    monkeypatch.setattr(fastmath, "_library", None)
+    monkeypatch.setattr(binding, "_library", None)
     expected = likelihood(block, Scratch(), state, heads.Theta)
     parts = predict_mixture(X, heads, factors, layout, Team(1))
     for result, value in zip((*compiled, held_out, *predicted), (*expected, expected[2], *parts), strict=True):
@@ -183,10 +182,3 @@ def test_heads_start_in_parts_of_the_targets_each_time_elsewhere() -> None:
     for means in (first, second):
         assert np.all((edges[:-1] <= means) & (means <= edges[1:]))
     assert np.all(first != second)
-
-
-def test_schedule_rises_and_falls() -> None:
-    rates = [schedule(p)[0] for p in np.linspace(0.0, 1.0, 101)]
-    assert np.argmax(rates) == 30
-    assert rates[-1] == pytest.approx(0.0, abs=1e-12)
-    assert 0.84 < schedule(0.3)[1] < 0.86 < 0.94 < schedule(1.0)[1] < 0.96

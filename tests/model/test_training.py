@@ -139,7 +139,7 @@ def test_order_of_rows_does_not_matter(wave, weighted):
 
 @pytest.mark.parametrize("n_threads", [2, 3, None])
 def test_number_of_threads_does_not_matter(funnel, n_threads, monkeypatch):
-    monkeypatch.setattr("gpzed.engine.threads.CACHE_ELEMENTS", 1)  # many blocks
+    monkeypatch.setattr("gpzed.engine.blocks.CACHE_ELEMENTS", 1)  # many blocks
     X, y, _ = funnel
     one, two = quick().fit(X, y), quick(n_threads=n_threads).fit(X, y)
     np.testing.assert_allclose(both(one, X), both(two, X), rtol=1e-10, atol=0)

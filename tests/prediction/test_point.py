@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 
-from gpzed.compiled import fastmath
+from gpzed.compiled import binding
 from gpzed.prediction import GriddedPrediction, Prediction
 from gpzed.prediction._mixture import build
 from gpzed.prediction._point import KNEE, best_points, least_loss, nodes_of
@@ -82,8 +82,8 @@ def test_search_ends_at_the_minimum(monkeypatch: pytest.MonkeyPatch) -> None:
     def loss(point: np.ndarray) -> np.ndarray:
         return np.asarray((p * huber((z - point[:, None]) / (1.0 + z))).sum(axis=1))
 
-    for library in (fastmath._library, None):
-        monkeypatch.setattr(fastmath, "_library", library)
+    for library in (binding._library, None):
+        monkeypatch.setattr(binding, "_library", library)
         best = best_points(weights, means, stds, 0.0)
         for step in (-1e-5, 1e-5):
             assert np.all(loss(best) <= loss(best + step) + 1e-15)

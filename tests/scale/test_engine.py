@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from functools import partial
 from itertools import pairwise
 
@@ -10,9 +11,9 @@ import pytest
 
 from gpzed.distributed import DaskEngine, make_shard
 from gpzed.distributed import engine as module
-from gpzed.distributed.engine import Call, Shard
+from gpzed.distributed.engine import Call, Shard, Variance
 from gpzed.engine.threads import ThreadEngine
-from gpzed.gp.evidence import evaluate, forward, make_state
+from gpzed.gp.evidence import backward, evaluate, fit_posterior, forward
 from helpers import CODES, make_problem
 
 RTOL = 1e-10
@@ -64,16 +65,45 @@ def test_sums_over_a_tree(client, monkeypatch):
 def test_a_shard_that_was_made_again_does_not_recall_what_its_predecessor_kept():
     problem = make_problem("VC", 6, n=300)
     engine = problem.engine()
-    for block in engine._blocks:
-        block.kept.fill(np.nan)
+    for memory in engine._memory:
+        memory.fill(np.nan)
     shard = Shard(engine)
-    state = make_state(problem.parameters, problem.layout)
-    first, second = Call(forward, (state,), 7, True), Call(forward, (state,), 7, False)
-    later = shard.run(second)  # the first pass went to another copy
-    assert np.isnan(engine._blocks[0].kept).all()
-    for found, expected in zip(later, shard.run(first), strict=True):
+    state, posterior, _ = fit_posterior(engine, problem.parameters, problem.layout)
+    later = shard.run(Call(backward, (state, posterior), 7))  # the first pass went to another copy
+    shard.run(Call(forward, (state,), 7, begins=True))
+    assert not np.isnan(engine._memory[0]).all()
+    for found, expected in zip(later, shard.run(Call(backward, (state, posterior), 7)), strict=True):
         np.testing.assert_array_equal(found, expected)
-    assert not np.isnan(engine._blocks[0].kept).all()
+
+
+def constant(block, scratch, value):
+    return np.full(len(block.y), value)
+
+
+def total(block, scratch):
+    return (np.asarray(0.0 if block.v is None else block.v.sum()),)
+
+
+def test_a_shard_that_was_made_again_sets_the_variance_of_its_rows_first():
+    problem = make_problem("VC", 6, n=300)
+    first, second = Variance(1, constant, (1.0,)), Variance(2, constant, (2.0,))
+    shard = Shard(problem.engine())
+    assert shard.run(Call(total, ()))[0] == 0.0
+    shard.set_variance(first)
+    assert shard.run(Call(total, (), variance=first))[0] == 300.0
+    assert shard.run(Call(total, (), variance=second))[0] == 600.0
+    moved = pickle.loads(pickle.dumps(shard))
+    assert moved.run(Call(total, (), variance=first))[0] == 300.0
+
+
+def test_rows_on_a_cluster_carry_the_variance_they_are_given(client):
+    problem = make_problem("VC", 6, n=300)
+    engine = DaskEngine(client, shards(client, problem, [0, 100, 100, 300]))
+    for value in (0.5, 2.0):
+        engine.set_variance(constant, value)
+        assert engine.sum(total)[0] == 300 * value
+    engine.set_variance(None)
+    assert engine.sum(total)[0] == 0.0
 
 
 def test_errors_of_a_kernel_arrive_as_they_are(client):

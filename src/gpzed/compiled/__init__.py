@@ -1,1 +1,41 @@
-"""Compiled substitutes for the hot paths of the mathematics, and their binding."""
+"""Compiled twins of functions in NumPy: the same arguments and results, faster.
+
+What a function does is said in NumPy, where its name is. `substitute` looks up the twin where it is called; without a
+compiled library every function is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any, TypeVar
+
+from gpzed.compiled.binding import is_compiled
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+TWINS = {
+    "gpzed.gp.evidence.forward": "gpzed.compiled.passes.forward",
+    "gpzed.gp.evidence.backward": "gpzed.compiled.passes.backward",
+    "gpzed.gp.predictive.moments": "gpzed.compiled.passes.moments",
+    "gpzed.gp.prior.common_shape": "gpzed.compiled.shapes.common_shape",
+    "gpzed.incomplete.blur.blurred_coefficients": "gpzed.compiled.shapes.blurred_coefficients",
+    "gpzed.incomplete.blur.blurred_pull_back": "gpzed.compiled.shapes.blurred_pull_back",
+    "gpzed.mixture.likelihood.likelihood": "gpzed.compiled.heads.likelihood",
+    "gpzed.mixture.likelihood.held_out_likelihood": "gpzed.compiled.heads.held_out_likelihood",
+    "gpzed.mixture.likelihood.moments": "gpzed.compiled.heads.moments",
+    "gpzed.mixture.likelihood.batch_posterior": "gpzed.compiled.heads.batch_posterior",
+}
+
+
+def substitute(function: Function) -> Function:
+    """Return the compiled twin of a function, or the function itself where there is none."""
+    twin = TWINS.get(f"{function.__module__}.{function.__qualname__}") if is_compiled() else None
+    return function if twin is None else _load(twin)
+
+
+@cache
+def _load(path: str) -> Any:
+    module, name = path.rsplit(".", 1)
+    return getattr(import_module(module), name)

@@ -136,7 +136,7 @@ TARGET static void NAME(cross)(struct strip A, struct strip B, int is_symmetric,
 }
 
 /* Z (q, panel) = [1, x_k, x_k x_l (k <= l)], or [1, x_k, x_k^2]; rows beyond the data are those of x = 0. */
-TARGET static void NAME(map_panel)(const struct call *c, size_t start, double *restrict Z)
+TARGET static void NAME(map_panel)(const struct inputs *c, size_t is_full, size_t start, double *restrict Z)
 {
     size_t rows = start < c->n ? smaller(PANEL, c->n - start) : 0;
     EACH_LANE Z[i] = 1.0;
@@ -152,37 +152,41 @@ TARGET static void NAME(map_panel)(const struct call *c, size_t start, double *r
     for (size_t k = 0; k < c->d; k++) {
         const vec *a = (const vec *)(Z + (k + 1) * PANEL);
         vec a0 = a[0], a1 = a[1], a2 = a[2];
-        for (size_t l = k; l < (c->is_full ? c->d : k + 1); l++, a += 3, out += 3)
+        for (size_t l = k; l < (is_full ? c->d : k + 1); l++, a += 3, out += 3)
             NAME(store)((double *)out, a0 * a[0], a1 * a[1], a2 * a[2]);
     }
 }
 
-/* Phi (m + k, panel) and ln beta = u' Phi + b (Eq. 3.2 and 5.10) from Z. */
-TARGET static void NAME(respond_panel)(const struct call *c, const double *C, const double *Z, double *restrict Phi,
-                                       double *restrict log_beta)
+/* Phi (m + k, panel) from Z (Eq. 3.2). */
+TARGET static void NAME(respond_panel)(const struct basis *b, const double *C, const double *Z, double *restrict Phi)
 {
-    NAME(product)(C, c->m, c->q, FULL, Z, Phi);
-    for (size_t i = 0; i < c->m * PANEL; i++)
+    NAME(product)(C, b->m, b->q, FULL, Z, Phi);
+    for (size_t i = 0; i < b->m * PANEL; i++)
         Phi[i] = exp_one(Phi[i]);
+    memcpy(Phi + b->m * PANEL, Z, b->k * PANEL * sizeof(double));
+}
+
+/* ln beta = u' Phi + b of a panel (Eq. 5.10). */
+TARGET static void NAME(noise_panel)(const struct noise *noise, size_t m, const double *Phi, double *log_beta)
+{
     const vec *p = (const vec *)Phi;
-    vec s0 = c->b - (vec){0.0}, s1 = s0, s2 = s0;
-    for (size_t j = 0; j < c->m; j++, p += 3) {
-        s0 += c->u[j] * p[0];
-        s1 += c->u[j] * p[1];
-        s2 += c->u[j] * p[2];
+    vec s0 = noise->b - (vec){0.0}, s1 = s0, s2 = s0;
+    for (size_t j = 0; j < m; j++, p += 3) {
+        s0 += noise->u[j] * p[0];
+        s1 += noise->u[j] * p[1];
+        s2 += noise->u[j] * p[2];
     }
     NAME(store)(log_beta, s0, s1, s2);
-    memcpy(Phi + c->m * PANEL, Z, c->k * PANEL * sizeof(double));
 }
 
 /* Psi = B^1/2 Phi of a panel, with B^1/2 as its last row; 0 beyond the data. Returns 1 if beta is out of bounds. */
-TARGET static int NAME(scale_panel)(const struct call *c, size_t start, double *restrict Psi, double *restrict log_beta,
-                                    double *log_det)
+TARGET static int NAME(scale_panel)(const struct targets *c, double max_log_beta, size_t M, size_t start, size_t rows,
+                                    double *restrict Psi, double *restrict log_beta, double *log_det)
 {
-    size_t M = c->m + c->k, rows = smaller(PANEL, c->n - start), bad = 0;
+    size_t bad = 0;
     double *restrict sqrt_B = Psi + M * PANEL;
     for (size_t i = 0; i < rows; i++)
-        bad += !(log_beta[i] < MAX_LOG_BETA && log_beta[i] > -MAX_LOG_BETA); /* NaN, too */
+        bad += !(log_beta[i] < max_log_beta && log_beta[i] > -max_log_beta); /* NaN, too */
     if (bad)
         return 1;
     EACH_LANE sqrt_B[i] = exp_one(log_beta[i]);
@@ -219,43 +223,45 @@ TARGET static void NAME(add_lanes)(double *restrict sums, size_t m, double *rest
             out[j] += sums[j * LANES + i];
 }
 
-/* First pass: sum_a = Phi'B Phi, sum_b = Phi'B y, sums[0] = sum c ln(B / omega). */
-TARGET static int NAME(forward)(const struct call *c)
+/* First pass. */
+TARGET static int NAME(forward)(const struct forward *c)
 {
-    struct work w = divide(c, PANEL);
-    size_t M = c->m + c->k;
+    struct work w = divide(&c->basis, c->work, PANEL);
+    size_t m = c->basis.m, M = m + c->basis.k, n = c->inputs.n;
     double *Psi = c->kept ? align(c->kept) : w.Psi.data;
     ALIGNED double log_beta[PANEL], sqrt_B_y[PANEL];
-    pack(c->Ct, c->m, c->q, c->q, 1, w.C);
+    pack(c->basis.Ct, m, c->basis.q, c->basis.q, 1, w.C);
     memset(w.lanes, 0, M * LANES * sizeof(double));
-    for (size_t start = 0; start < c->n; start += w.Psi.panels * PANEL) {
-        size_t panels = smaller(w.Psi.panels, (c->n - start + PANEL - 1) / PANEL);
+    for (size_t start = 0; start < n; start += w.Psi.panels * PANEL) {
+        size_t panels = smaller(w.Psi.panels, (n - start + PANEL - 1) / PANEL);
         for (size_t panel = 0; panel < panels; panel++) {
-            size_t first = start + panel * PANEL, rows = smaller(PANEL, c->n - first);
+            size_t first = start + panel * PANEL, rows = smaller(PANEL, n - first);
             double *P = Psi + panel * w.Psi.stride;
-            NAME(map_panel)(c, first, w.Z.data);
-            NAME(respond_panel)(c, w.C, w.Z.data, P, log_beta);
-            if (NAME(scale_panel)(c, first, P, log_beta, c->sums))
+            NAME(map_panel)(&c->inputs, c->basis.is_full, first, w.Z.data);
+            NAME(respond_panel)(&c->basis, w.C, w.Z.data, P);
+            NAME(noise_panel)(&c->noise, m, P, log_beta);
+            if (NAME(scale_panel)(&c->targets, c->noise.max_log_beta, M, first, rows, P, log_beta, c->log_det))
                 return 1;
-            EACH_LANE sqrt_B_y[i] = i < rows ? P[M * PANEL + i] * c->y[first + i] : 0.0;
+            EACH_LANE sqrt_B_y[i] = i < rows ? P[M * PANEL + i] * c->targets.y[first + i] : 0.0;
             NAME(add_rows)(P, M, sqrt_B_y, w.lanes);
         }
         struct strip S = {Psi, M, w.Psi.stride, panels};
-        NAME(cross)(S, S, 1, c->sum_a, 1, M);
+        NAME(cross)(S, S, 1, c->PhiT_B_Phi, 1, M);
         Psi += c->kept ? panels * w.Psi.stride : 0;
     }
-    NAME(add_lanes)(w.lanes, M, c->sum_b);
+    NAME(add_lanes)(w.lanes, M, c->PhiT_B_y);
     for (size_t j = 0; j < M; j++)
         for (size_t l = 0; l < j; l++)
-            c->sum_a[j * M + l] = c->sum_a[l * M + j];
+            c->PhiT_B_Phi[j * M + l] = c->PhiT_B_Phi[l * M + j];
     return 0;
 }
 
-/* G = dL / d ln Phi (Eq. C.7) and g / B^1/2 (Eq. C.6) of a panel from T = S^-1 Psi; see backward_terms. */
-TARGET static void NAME(backward_panel)(const struct call *c, size_t start, const double *restrict T,
+/* G = dL / d ln Phi (Eq. C.7) and g / B^1/2 (Eq. C.6) of a panel from T = S^-1 Psi. */
+TARGET static void NAME(backward_panel)(const struct backward *c, size_t start, const double *restrict T,
                                         const double *restrict Psi, double *restrict G, double *restrict g)
 {
-    size_t M = c->m + c->k, rows = smaller(PANEL, c->n - start);
+    const struct targets *targets = &c->targets;
+    size_t m = c->basis.m, M = m + c->basis.k, rows = smaller(PANEL, c->inputs.n - start);
     const double *restrict sqrt_B = Psi + M * PANEL;
     ALIGNED double delta[PANEL];
     const vec *p = (const vec *)Psi, *t = (const vec *)T;
@@ -272,74 +278,78 @@ TARGET static void NAME(backward_panel)(const struct call *c, size_t start, cons
     NAME(store)(delta, d0, d1, d2);
     for (size_t i = 0; i < PANEL; i++) {
         double s = i < rows ? sqrt_B[i] : 1.0;
-        delta[i] -= i < rows ? s * c->y[start + i] : delta[i];
-        g[i] = i < rows ? 0.5 * (c->c[start + i] - delta[i] * delta[i] - g[i]) / s : 0.0;
-        if (c->v && i < rows)
-            g[i] *= 1.0 - c->v[start + i] * s * s / c->omega[start + i]; /* d ln B / d ln beta */
-        c->sums[0] += i < rows ? g[i] * s : 0.0;
-        c->sums[1] += delta[i] * delta[i];
+        delta[i] -= i < rows ? s * targets->y[start + i] : delta[i];
+        g[i] = i < rows ? 0.5 * (targets->c[start + i] - delta[i] * delta[i] - g[i]) / s : 0.0;
+        if (targets->v && i < rows)
+            g[i] *= 1.0 - targets->v[start + i] * s * s / targets->omega[start + i]; /* d ln B / d ln beta */
+        *c->sum_g += i < rows ? g[i] * s : 0.0;
+        *c->misfit += delta[i] * delta[i];
     }
     const vec *gv = (const vec *)g, *dv = (const vec *)delta;
     vec *out = (vec *)G;
     g0 = gv[0], g1 = gv[1], g2 = gv[2], d0 = dv[0], d1 = dv[1], d2 = dv[2];
     p = (const vec *)Psi, t = (const vec *)T;
-    for (size_t j = 0; j < c->m; j++, p += 3, t += 3, out += 3) {
-        double u = c->u[j], w = c->w[j];
+    for (size_t j = 0; j < m; j++, p += 3, t += 3, out += 3) {
+        double u = c->noise.u[j], w = c->w[j];
         NAME(store)((double *)out, (u * g0 - w * d0 - t[0]) * p[0], (u * g1 - w * d1 - t[1]) * p[1],
                     (u * g2 - w * d2 - t[2]) * p[2]);
     }
 }
 
-/* Second pass: sum_a = Z'G, sum_b = Phi'g, sums = [sum g, delta'B delta]. */
-TARGET static int NAME(backward)(const struct call *c)
+/* Second pass. */
+TARGET static int NAME(backward)(const struct backward *c)
 {
-    struct work w = divide(c, PANEL);
-    size_t M = c->m + c->k;
-    double *P = c->kept ? align(c->kept) : w.Psi.data, log_det = 0.0;
+    struct work w = divide(&c->basis, c->work, PANEL);
+    size_t m = c->basis.m, M = m + c->basis.k, n = c->inputs.n;
+    double *P = c->kept ? align((double *)c->kept) : w.Psi.data, log_det = 0.0;
     ALIGNED double g[PANEL];
-    pack(c->Ct, c->m, c->q, c->q, 1, w.C);
-    pack(c->A, M, M, M, 1, w.A);
-    if (!c->is_inverse)
-        pack(c->A, M, M, 1, M, w.At);
+    pack(c->basis.Ct, m, c->basis.q, c->basis.q, 1, w.C);
+    pack(c->inverse ? c->inverse : c->whitener, M, M, M, 1, w.inverse);
+    if (!c->inverse)
+        pack(c->whitener, M, M, 1, M, w.transpose);
     memset(w.lanes, 0, M * LANES * sizeof(double));
-    for (size_t start = 0; start < c->n; start += w.G.panels * PANEL) {
+    for (size_t start = 0; start < n; start += w.G.panels * PANEL) {
         struct strip G = w.G, Z = w.Z;
-        G.panels = Z.panels = smaller(w.G.panels, (c->n - start + PANEL - 1) / PANEL);
+        G.panels = Z.panels = smaller(w.G.panels, (n - start + PANEL - 1) / PANEL);
         for (size_t panel = 0; panel < G.panels; panel++, P += c->kept ? w.Psi.stride : 0) {
             size_t first = start + panel * PANEL;
-            NAME(map_panel)(c, first, Z.data + panel * Z.stride);
+            double *z = Z.data + panel * Z.stride;
+            NAME(map_panel)(&c->inputs, c->basis.is_full, first, z);
             if (!c->kept) {
-                NAME(respond_panel)(c, w.C, Z.data + panel * Z.stride, P, g);
-                if (NAME(scale_panel)(c, first, P, g, &log_det))
+                NAME(respond_panel)(&c->basis, w.C, z, P);
+                NAME(noise_panel)(&c->noise, m, P, g);
+                if (NAME(scale_panel)(&c->targets, c->noise.max_log_beta, M, first, smaller(PANEL, n - first), P, g,
+                                      &log_det))
                     return 1;
             }
-            if (c->is_inverse)
-                NAME(product)(w.A, M, M, FULL, P, w.T);
+            if (c->inverse)
+                NAME(product)(w.inverse, M, M, FULL, P, w.T);
             else { /* S^-1 = W'W */
-                NAME(product)(w.A, M, M, LOWER, P, w.half);
-                NAME(product)(w.At, M, M, UPPER, w.half, w.T);
+                NAME(product)(w.inverse, M, M, LOWER, P, w.half);
+                NAME(product)(w.transpose, M, M, UPPER, w.half, w.T);
             }
             NAME(backward_panel)(c, first, w.T, P, G.data + panel * G.stride, g);
-            NAME(add_rows)(P, c->m, g, w.lanes);
+            NAME(add_rows)(P, m, g, w.lanes);
         }
-        NAME(cross)(G, Z, 0, c->sum_a, 1, c->m);
+        NAME(cross)(G, Z, 0, c->ZT_G, 1, m);
     }
-    NAME(add_lanes)(w.lanes, c->m, c->sum_b);
+    NAME(add_lanes)(w.lanes, m, c->PhiT_g);
     return 0;
 }
 
-/* Eq. 5.8-5.10 with S^-1 = A'A: sum_a = [mean, model variance, noise variance], each of n rows. */
-TARGET static int NAME(predict)(const struct call *c)
+/* Moments, Eq. 5.8-5.10. */
+TARGET static int NAME(predict)(const struct predict *c)
 {
-    struct work w = divide(c, PANEL);
-    size_t M = c->m + c->k;
+    struct work w = divide(&c->basis, c->work, PANEL);
+    size_t m = c->basis.m, M = m + c->basis.k, n = c->inputs.n;
     ALIGNED double mean[PANEL], nu[PANEL], log_beta[PANEL];
-    pack(c->Ct, c->m, c->q, c->q, 1, w.C);
-    pack(c->A, M, M, M, 1, w.A);
-    for (size_t start = 0; start < c->n; start += PANEL) {
-        NAME(map_panel)(c, start, w.Z.data);
-        NAME(respond_panel)(c, w.C, w.Z.data, w.half, log_beta);
-        NAME(product)(w.A, M, M, LOWER, w.half, w.T);
+    pack(c->basis.Ct, m, c->basis.q, c->basis.q, 1, w.C);
+    pack(c->whitener, M, M, M, 1, w.inverse);
+    for (size_t start = 0; start < n; start += PANEL) {
+        NAME(map_panel)(&c->inputs, c->basis.is_full, start, w.Z.data);
+        NAME(respond_panel)(&c->basis, w.C, w.Z.data, w.half);
+        NAME(noise_panel)(&c->noise, m, w.half, log_beta);
+        NAME(product)(w.inverse, M, M, LOWER, w.half, w.T);
         const vec *p = (const vec *)w.half, *t = (const vec *)w.T;
         vec m0 = (vec){0.0}, m1 = m0, m2 = m0, n0 = m0, n1 = m0, n2 = m0;
         for (size_t j = 0; j < M; j++, p += 3, t += 3) {
@@ -352,57 +362,13 @@ TARGET static int NAME(predict)(const struct call *c)
         }
         NAME(store)(mean, m0, m1, m2);
         NAME(store)(nu, n0, n1, n2);
-        for (size_t i = 0; i < smaller(PANEL, c->n - start); i++) {
-            double l = log_beta[i] > MAX_LOG_BETA ? MAX_LOG_BETA : log_beta[i];
-            c->sum_a[start + i] = mean[i];
-            c->sum_a[c->n + start + i] = nu[i];
-            c->sum_a[2 * c->n + start + i] = exp_one(l < -MAX_LOG_BETA ? MAX_LOG_BETA : -l);
+        for (size_t i = 0; i < smaller(PANEL, n - start); i++) {
+            double most = c->noise.max_log_beta, l = log_beta[i] > most ? most : log_beta[i];
+            c->moments[start + i] = mean[i];
+            c->moments[n + start + i] = nu[i];
+            c->moments[2 * n + start + i] = exp_one(l < -most ? most : -l);
         }
     }
-    return 0;
-}
-
-/* sum_a = Phi (m + k, n), sum_b = ln beta (n). */
-TARGET static int NAME(responses)(const struct call *c)
-{
-    struct work w = divide(c, PANEL);
-    ALIGNED double log_beta[PANEL];
-    pack(c->Ct, c->m, c->q, c->q, 1, w.C);
-    for (size_t start = 0; start < c->n; start += PANEL) {
-        size_t bytes = sizeof(double) * smaller(PANEL, c->n - start);
-        NAME(map_panel)(c, start, w.Z.data);
-        NAME(respond_panel)(c, w.C, w.Z.data, w.half, log_beta);
-        for (size_t j = 0; j < c->m + c->k; j++)
-            memcpy(c->sum_a + j * c->n + start, w.half + j * PANEL, bytes);
-        memcpy(c->sum_b + start, log_beta, bytes);
-    }
-    return 0;
-}
-
-/* sum_a = Z'G for G (m, n) in A. */
-TARGET static int NAME(gradient)(const struct call *c)
-{
-    struct work w = divide(c, PANEL);
-    for (size_t start = 0; start < c->n; start += w.G.panels * PANEL) {
-        struct strip G = w.G, Z = w.Z;
-        G.panels = Z.panels = smaller(w.G.panels, (c->n - start + PANEL - 1) / PANEL);
-        for (size_t panel = 0; panel < G.panels; panel++) {
-            size_t first = start + panel * PANEL, rows = smaller(PANEL, c->n - first);
-            double *g = G.data + panel * G.stride;
-            NAME(map_panel)(c, first, Z.data + panel * Z.stride);
-            for (size_t j = 0; j < c->m; j++)
-                EACH_LANE g[j * PANEL + i] = i < rows ? c->A[j * c->n + first + i] : 0.0;
-        }
-        NAME(cross)(G, Z, 0, c->sum_a, 1, c->m);
-    }
-    return 0;
-}
-
-/* sum_a (n) <- e^sum_a */
-TARGET static int NAME(exponential)(const struct call *c)
-{
-    for (size_t i = 0; i < c->n; i++)
-        c->sum_a[i] = exp_one(c->sum_a[i]);
     return 0;
 }
 

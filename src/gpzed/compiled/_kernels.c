@@ -2,13 +2,12 @@
  *
  * Arrays over rows are stored features first: row j of a matrix holds basis function j for all n objects. Work goes
  * by strips of columns that stay in the cache. Each loop is compiled for several instruction sets and the best one is
- * chosen when the library is used. `evidence.py` and `predictive.py` have the same, readable, in NumPy, for where this
- * file could not be compiled.
+ * chosen when the library is used. `gpzed.compiled.TWINS` says which function in NumPy does the same.
  */
 #include <math.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
+
+#include "gpzed.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define ALIGNED __attribute__((aligned(64)))
@@ -39,55 +38,10 @@ INLINE double exp_one(double x)
     return p * scale;
 }
 
-#define MAX_RANK 16
-
-/* Pairs of basis functions and quadratic forms of their weights, see `_pairs.h`. */
-struct pairs {
-    size_t count, r, s;     /* pairs, columns of V, forms */
-    const int64_t *j, *k;   /* the two basis functions of each pair */
-    const double *plain;    /* (m, q): ln phi on the quadratic map */
-    const double *slopes;   /* (m r, 1 + d): V' grad ln phi, linear in x */
-    const double *factors;  /* (count, 1 + r (r + 1) / 2): -1/2 ln |R|, and rows of L^-1 / 2^1/2 */
-    const double *weights;  /* (s, count) */
-    const double *matrices; /* (s, m, m), lower triangular, for the products of expected basis functions */
-    const double *linear;   /* (s, m, 1 + d), what a linear mean function adds for each of them, or NULL */
-};
-
-/* One call on a block of n rows; `fastmath.py` has the same fields. What a function does not use may be NULL. */
-struct call {
-    size_t lanes;                              /* widest vectors to use, in numbers; 0 for the widest there are */
-    size_t n, d, q, m, k, is_full, is_inverse; /* rows, features, rows of Z, basis functions, columns of the mean */
-    size_t K;                                  /* heads */
-    ptrdiff_t stride_feature, stride_row;      /* of Xt, in numbers */
-    double b;
-    const double *Xt, *y, *omega, *c; /* inputs (d, n), targets, weights, weights of ln beta in the likelihood */
-    const double *v;                  /* extra variance of a row (of every head, (K, n)), or NULL */
-    const double *Ct, *u;             /* (m, q), (m) */
-    const double *w, *A;              /* (m + k); S^-1 if is_inverse, else W with S^-1 = W'W */
-    double *kept;                     /* Psi and B^1/2 between the two passes, or NULL */
-    double *work;                     /* gpzed_work_size() numbers */
-    double *sum_a, *sum_b, *sums;     /* results; sums are added to what is there */
-    const struct pairs *pairs;        /* for rows with uncertain inputs, or NULL */
-};
-
-/* Mixtures whose points of least loss are wanted, see `_points.h`; `fastpoint.py` has the same fields. */
-struct points {
-    size_t lanes, n, K, G;                              /* rows, components, nodes of each */
-    size_t newton_steps, max_steps;
-    double lower, uncut;                                /* where densities are cut, or -inf; see `_point.py` */
-    double knee, smallest, negligible, tolerance;
-    const double *weights, *means, *stds;               /* (n, K), before the cut */
-    const double *t, *above, *share;                    /* (G): nodes of a Gaussian, probability above, weight */
-    double *work, *out;                                 /* gpzed_points_work_size() numbers; (n) */
-};
-
 #define TILE 4
 #define DEPTH 256
 #define STRIP_BYTES 400000
 #define PAIRS 64
-#define MAX_LOG_BETA 100.0
-#define MIN_HEAD_LOG_BETA (-8.0) /* LOG_BETA_RANGE of `mixture.py` */
-#define MAX_HEAD_LOG_BETA 25.0
 #define LOG_2PI 1.8378770664093453
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -108,14 +62,16 @@ struct strip {
 
 /* Memory of one call, cut into arrays; each starts at a cache line. */
 struct work {
-    double *C, *A, *At;      /* packed, see pack() */
-    struct strip Z, Psi, G;  /* of q, m + k and m features; Psi has B^1/2 below */
-    double *T, *half;        /* panels of m + k features */
-    double *lanes;           /* vectors of m + k partial sums */
+    double *C;                   /* packed, see pack() */
+    double *inverse, *transpose; /* packed: S^-1, or W and W' */
+    struct strip Z, Psi, G;      /* of q, m + k and m features; Psi has B^1/2 below */
+    double *T, *half;            /* panels of m + k features */
+    double *lanes;               /* vectors of m + k partial sums */
     double *end;
 };
 
 INLINE size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+INLINE size_t round_up(size_t rows) { return (rows + TILE - 1) / TILE * TILE; }
 INLINE double *align(double *x) { return (double *)(((uintptr_t)x + 63) & ~(uintptr_t)63); }
 
 static double *take(double **next, size_t size)
@@ -129,9 +85,9 @@ static double *take(double **next, size_t size)
 static size_t panel_stride(size_t features, size_t panel) { return (((features * panel + 7) / 8) | 1) * 8; }
 
 /* Panels per strip such that what both products of a pass need stays in the second-level cache. */
-static size_t strip_panels(const struct call *c, size_t panel)
+static size_t strip_panels(const struct basis *b, size_t panel)
 {
-    size_t bytes = (c->q + c->m + c->k) * panel * sizeof(double), most = STRIP_BYTES / bytes;
+    size_t bytes = (b->q + b->m + b->k) * panel * sizeof(double), most = STRIP_BYTES / bytes;
     size_t least = 60 / panel, limit = 240 / panel;
     return most < least ? least : smaller(most, limit);
 }
@@ -143,18 +99,16 @@ static struct strip take_strip(double **next, size_t rows, size_t features, size
     return strip;
 }
 
-static struct work divide(const struct call *c, size_t panel)
+static struct work divide(const struct basis *b, double *next, size_t panel)
 {
-    size_t M = c->m + c->k, tiles = (c->m + TILE - 1) / TILE * TILE, all_tiles = (M + TILE - 1) / TILE * TILE;
-    size_t panels = strip_panels(c, panel);
-    double *next = c->work;
+    size_t M = b->m + b->k, tiles = round_up(b->m), all_tiles = round_up(M), panels = strip_panels(b, panel);
     struct work w;
-    w.C = take(&next, tiles * c->q);
-    w.A = take(&next, all_tiles * M);
-    w.At = take(&next, all_tiles * M);
-    w.Z = take_strip(&next, c->q, c->q, panel, panels);
+    w.C = take(&next, tiles * b->q);
+    w.inverse = take(&next, all_tiles * M);
+    w.transpose = take(&next, all_tiles * M);
+    w.Z = take_strip(&next, b->q, b->q, panel, panels);
     w.Psi = take_strip(&next, M, M + 1, panel, panels);
-    w.G = take_strip(&next, c->m, c->m, panel, panels);
+    w.G = take_strip(&next, b->m, b->m, panel, panels);
     w.T = take(&next, M * panel);
     w.half = take(&next, M * panel);
     w.lanes = take(&next, M * panel);
@@ -180,19 +134,18 @@ struct pair_work {
     double *end;
 };
 
-static struct pair_work divide_pairs(const struct call *c, size_t panel)
+static struct pair_work divide_pairs(const struct spread *c, double *next, size_t panel)
 {
-    const struct pairs *p = c->pairs;
-    size_t m = c->m, tiles = (m + TILE - 1) / TILE * TILE;
-    double *next = c->work;
+    const struct pairs *p = &c->pairs;
+    size_t m = c->basis.m, q = c->basis.q, d = c->inputs.d, tiles = round_up(m);
     struct pair_work w;
-    w.C = take(&next, tiles * c->q);
-    w.plain = take(&next, tiles * c->q);
-    w.slopes = take(&next, (m * p->r + TILE) * (c->d + 1));
+    w.C = take(&next, tiles * q);
+    w.plain = take(&next, tiles * q);
+    w.slopes = take(&next, (m * p->r + TILE) * (d + 1));
     w.weights = take(&next, (p->s + TILE) * p->count);
     w.matrices = take(&next, p->s * tiles * m);
-    w.linear = take(&next, p->linear ? p->s * tiles * (c->d + 1) : 0);
-    w.Z = take(&next, c->q * panel);
+    w.linear = take(&next, p->linear ? p->s * tiles * (d + 1) : 0);
+    w.Z = take(&next, q * panel);
     w.a = take(&next, m * panel);
     w.g = take(&next, m * p->r * panel);
     w.Phi = take(&next, m * panel);
@@ -209,17 +162,16 @@ struct row_work {
     double *end;
 };
 
-static struct row_work divide_rows(const struct call *c, size_t panel)
+static struct row_work divide_rows(const struct rows *c, double *next, size_t panel)
 {
-    const struct pairs *p = c->pairs;
-    size_t m = c->m, d = c->d, triangle = d * (d + 1) / 2, tiles = (m + TILE - 1) / TILE * TILE;
-    double *next = c->work;
+    const struct pairs *p = &c->pairs;
+    size_t m = c->m, d = c->inputs.d, triangle = d * (d + 1) / 2, q = 1 + d + triangle, tiles = round_up(m);
     struct row_work w;
-    w.plain = take(&next, tiles * c->q);
+    w.plain = take(&next, tiles * q);
     w.slopes = take(&next, (m * d + TILE) * (d + 1));
     w.weights = take(&next, (p->s + TILE) * p->count);
     w.matrices = take(&next, p->s * tiles * m);
-    w.Z = take(&next, c->q * panel);
+    w.Z = take(&next, q * panel);
     w.a = take(&next, m * panel);
     w.slope = take(&next, m * d * panel);
     w.V = take(&next, triangle * panel);
@@ -242,20 +194,19 @@ struct head_work {
     double *end;
 };
 
-static struct head_work divide_heads(const struct call *c, size_t panel)
+static struct head_work divide_heads(const struct basis *b, size_t K, size_t n_whiteners, double *next, size_t panel)
 {
-    size_t M = c->m + c->k, tiles = (c->m + TILE - 1) / TILE * TILE, panels = strip_panels(c, panel);
-    double *next = c->work;
+    size_t M = b->m + b->k, tiles = round_up(b->m), panels = strip_panels(b, panel);
     struct head_work w;
-    w.C = take(&next, tiles * c->q);
-    w.Theta_t = take(&next, (3 * c->K + TILE) * M);
-    w.Theta = take(&next, tiles * 3 * c->K);
-    w.Z = take_strip(&next, c->q, c->q, panel, panels);
+    w.C = take(&next, tiles * b->q);
+    w.Theta_t = take(&next, (3 * K + TILE) * M);
+    w.Theta = take(&next, tiles * 3 * K);
+    w.Z = take_strip(&next, b->q, b->q, panel, panels);
     w.Phi = take_strip(&next, M, M, panel, panels);
-    w.G = take_strip(&next, c->m, c->m, panel, panels);
-    w.H = take_strip(&next, 3 * c->K, 4 * c->K, panel, panels);
+    w.G = take_strip(&next, b->m, b->m, panel, panels);
+    w.H = take_strip(&next, 3 * K, 4 * K, panel, panels);
     w.T = take(&next, M * panel);
-    w.whiteners = take(&next, c->w ? c->K * (M + TILE) * M : 0);
+    w.whiteners = take(&next, n_whiteners * (M + TILE) * M);
     w.end = next;
     return w;
 }
@@ -309,6 +260,12 @@ static double cut_excess(double a, double tail, double above)
     return fall / (a + sqrt(a * a + fall));
 }
 
+static size_t widest = 0;
+
+void gpzed_set_lanes(size_t lanes) { widest = lanes; }
+
+uint32_t gpzed_checksum(void) { return GPZED_CHECKSUM; }
+
 #if defined(__x86_64__) && defined(__GNUC__)
 #define TARGET_512 __attribute__((target("avx512f,avx512dq,avx512vl,fma,prefer-vector-width=512")))
 #define TARGET_256 __attribute__((target("avx2,fma")))
@@ -329,9 +286,9 @@ static double cut_excess(double a, double tail, double above)
 #undef LANES
 #undef TARGET
 #undef NAME
-#define ALLOWS(width) (c->lanes == 0 || c->lanes >= width)
-#define DISPATCH(name, type)                                                                                           \
-    int gpzed_##name(const struct type *c)                                                                             \
+#define ALLOWS(width) (widest == 0 || widest >= width)
+#define DISPATCH(name)                                                                                                 \
+    int gpzed_##name(const struct name *c)                                                                             \
     {                                                                                                                  \
         if (ALLOWS(8) && HAS_512)                                                                                      \
             return name##_512(c);                                                                                      \
@@ -340,8 +297,8 @@ static double cut_excess(double a, double tail, double above)
 #define BEST_PANEL (ALLOWS(8) && HAS_512 ? 24 : ALLOWS(4) && HAS_256 ? 12 : 6)
 #else
 #define BEST_PANEL 6
-#define DISPATCH(name, type)                                                                                           \
-    int gpzed_##name(const struct type *c) { return name##_128(c); }
+#define DISPATCH(name)                                                                                                 \
+    int gpzed_##name(const struct name *c) { return name##_128(c); }
 #endif
 
 #define LANES 2
@@ -349,93 +306,39 @@ static double cut_excess(double a, double tail, double above)
 #define NAME(x) x##_128
 #include "_blocks.h"
 
-DISPATCH(forward, call)
-DISPATCH(backward, call)
-DISPATCH(predict, call)
-DISPATCH(responses, call)
-DISPATCH(gradient, call)
-DISPATCH(exponential, call)
-DISPATCH(spread, call)
-DISPATCH(rows, call)
-DISPATCH(heads, call)
-DISPATCH(mixture, call)
-DISPATCH(points, points)
+DISPATCH(forward)
+DISPATCH(backward)
+DISPATCH(predict)
+DISPATCH(heads)
+DISPATCH(mixture)
+DISPATCH(spread)
+DISPATCH(rows)
+DISPATCH(points)
 
-/* Numbers that `work` must hold for a call. */
-size_t gpzed_work_size(const struct call *c)
-{
-    struct call aligned = *c;
-    aligned.work = NULL;
-    return (uintptr_t)divide(&aligned, BEST_PANEL).end / sizeof(double) + 8;
-}
+/* Numbers up to the end of memory that begins at NULL, and as many as alignment may take. */
+static size_t numbers(const double *end) { return (uintptr_t)end / sizeof(double) + 8; }
 
-/* Numbers that `kept` must hold for a call. */
-size_t gpzed_kept_size(const struct call *c)
-{
-    size_t panel = BEST_PANEL;
-    return (c->n + panel - 1) / panel * panel_stride(c->m + c->k + 1, panel) + TILE * panel + 8;
-}
-
-/* Numbers that `work` must hold for a call of `spread`. */
-size_t gpzed_spread_work_size(const struct call *c)
-{
-    struct call aligned = *c;
-    aligned.work = NULL;
-    return (uintptr_t)divide_pairs(&aligned, BEST_PANEL).end / sizeof(double) + 8;
-}
-
-/* Numbers that `work` must hold for a call of `rows`. */
-size_t gpzed_rows_work_size(const struct call *c)
-{
-    struct call aligned = *c;
-    aligned.work = NULL;
-    return (uintptr_t)divide_rows(&aligned, BEST_PANEL).end / sizeof(double) + 8;
-}
-
-/* Numbers that `work` must hold for a call of `heads` or `mixture`. */
-size_t gpzed_heads_work_size(const struct call *c)
-{
-    struct call aligned = *c;
-    aligned.work = NULL;
-    return (uintptr_t)divide_heads(&aligned, BEST_PANEL).end / sizeof(double) + 8;
-}
-
-/* Numbers that `work` must hold for the points of least loss. */
+size_t gpzed_forward_work_size(const struct forward *c) { return numbers(divide(&c->basis, NULL, BEST_PANEL).end); }
+size_t gpzed_backward_work_size(const struct backward *c) { return numbers(divide(&c->basis, NULL, BEST_PANEL).end); }
+size_t gpzed_predict_work_size(const struct predict *c) { return numbers(divide(&c->basis, NULL, BEST_PANEL).end); }
+size_t gpzed_spread_work_size(const struct spread *c) { return numbers(divide_pairs(c, NULL, BEST_PANEL).end); }
+size_t gpzed_rows_work_size(const struct rows *c) { return numbers(divide_rows(c, NULL, BEST_PANEL).end); }
 size_t gpzed_points_work_size(const struct points *c) { return c->K * (3 * c->G * BEST_PANEL + 1) + 8; }
 
-/* sum_a = the factors of all pairs, see struct pairs, from the matrices V' Lambda V (m, r, r) in A. Returns 1 if one is
- * not finite. */
-int gpzed_pair_factors(const struct call *c)
+size_t gpzed_heads_work_size(const struct heads *c)
 {
-    const struct pairs *p = c->pairs;
-    size_t r = p->r;
-    double L[MAX_RANK * MAX_RANK], *out = c->sum_a;
-    for (size_t pair = 0; pair < p->count; pair++) {
-        const double *one = c->A + p->j[pair] * r * r, *two = c->A + p->k[pair] * r * r;
-        for (size_t i = 0; i < r * r; i++)
-            L[i] = one[i] + two[i];
-        for (size_t i = 0; i < r; i++)
-            L[i * r + i] += 1.0;
-        double log_det = factorise(L, r);
-        if (isnan(log_det))
-            return 1;
-        invert_lower(L, r);
-        *out++ = -0.5 * log_det;
-        for (size_t i = 0; i < r; i++)
-            for (size_t l = 0; l <= i; l++)
-                *out++ = 0.7071067811865476 * L[i * r + l];
-    }
-    return 0;
+    return numbers(divide_heads(&c->basis, c->outputs.K, 0, NULL, BEST_PANEL).end);
 }
 
-#include "_step.h"
-
-/* Sizes of the structures that Python fills: a library of another version is known by them. */
-size_t gpzed_struct_sizes(void)
+size_t gpzed_mixture_work_size(const struct mixture *c)
 {
-    size_t sizes[] = {sizeof(struct call), sizeof(struct pairs), sizeof(struct shapes), sizeof(struct step),
-                      sizeof(struct points)}, sum = 0;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        sum = 1000 * sum + sizes[i];
-    return sum;
+    return numbers(divide_heads(&c->basis, c->outputs.K, c->outputs.K, NULL, BEST_PANEL).end);
 }
+
+size_t gpzed_kept_size(const struct forward *c)
+{
+    size_t panel = BEST_PANEL, stride = panel_stride(c->basis.m + c->basis.k + 1, panel);
+    return (c->inputs.n + panel - 1) / panel * stride + TILE * panel + 8;
+}
+
+#include "_posterior.h"

@@ -72,38 +72,35 @@ TARGET static void NAME(add_products)(const double *A, const double *B, size_t m
     NAME(store)(total, t[0] + sign * t0, t[1] + sign * t1, t[2] + sign * t2);
 }
 
-/* sum_a (s, n) = trace(Q Cov[phi]) of every form Q, but for a constant. */
-TARGET static int NAME(spread)(const struct call *c)
+TARGET static int NAME(spread)(const struct spread *c)
 {
-    const struct pairs *p = c->pairs;
-    struct pair_work w = divide_pairs(c, PANEL);
-    size_t m = c->m, tiles = (m + TILE - 1) / TILE * TILE;
-    pack(c->Ct, m, c->q, c->q, 1, w.C);
-    pack(p->plain, m, c->q, c->q, 1, w.plain);
-    pack(p->slopes, m * p->r, c->d + 1, c->d + 1, 1, w.slopes);
+    const struct pairs *p = &c->pairs;
+    struct pair_work w = divide_pairs(c, c->work, PANEL);
+    size_t m = c->basis.m, q = c->basis.q, d = c->inputs.d, n = c->inputs.n, tiles = round_up(m);
+    pack(c->basis.Ct, m, q, q, 1, w.C);
+    pack(p->plain, m, q, q, 1, w.plain);
+    pack(p->slopes, m * p->r, d + 1, d + 1, 1, w.slopes);
     pack(p->weights, p->s, p->count, p->count, 1, w.weights);
     for (size_t t = 0; t < p->s; t++) {
         pack(p->matrices + t * m * m, m, m, m, 1, w.matrices + t * tiles * m);
         if (p->linear)
-            pack(p->linear + t * m * (c->d + 1), m, c->d + 1, c->d + 1, 1, w.linear + t * tiles * (c->d + 1));
+            pack(p->linear + t * m * (d + 1), m, d + 1, d + 1, 1, w.linear + t * tiles * (d + 1));
     }
-    for (size_t start = 0; start < c->n; start += PANEL) {
-        size_t bytes = sizeof(double) * smaller(PANEL, c->n - start);
-        NAME(map_panel)(c, start, w.Z);
-        NAME(product)(w.plain, m, c->q, FULL, w.Z, w.a);
-        NAME(product)(w.slopes, m * p->r, c->d + 1, FULL, w.Z, w.g);
+    for (size_t start = 0; start < n; start += PANEL) {
+        size_t bytes = sizeof(double) * smaller(PANEL, n - start);
+        NAME(map_panel)(&c->inputs, 1, start, w.Z);
+        NAME(product)(w.plain, m, q, FULL, w.Z, w.a);
+        NAME(product)(w.slopes, m * p->r, d + 1, FULL, w.Z, w.g);
         NAME(sum_pairs)(p, w.weights, w.a, w.g, w.E, w.total);
-        NAME(product)(w.C, m, c->q, FULL, w.Z, w.Phi);
-        for (size_t i = 0; i < m * PANEL; i++)
-            w.Phi[i] = exp_one(w.Phi[i]);
+        NAME(respond_panel)(&c->basis, w.C, w.Z, w.Phi);
         for (size_t t = 0; t < p->s; t++) {
             NAME(product)(w.matrices + t * tiles * m, m, m, LOWER, w.Phi, w.a);
             NAME(add_products)(w.Phi, w.a, m, -1.0, w.total + t * PANEL);
             if (p->linear) {
-                NAME(product)(w.linear + t * tiles * (c->d + 1), m, c->d + 1, FULL, w.Z, w.a);
+                NAME(product)(w.linear + t * tiles * (d + 1), m, d + 1, FULL, w.Z, w.a);
                 NAME(add_products)(w.Phi, w.a, m, 1.0, w.total + t * PANEL);
             }
-            memcpy(c->sum_a + t * c->n + start, w.total + t * PANEL, bytes);
+            memcpy(c->totals + t * n + start, w.total + t * PANEL, bytes);
         }
     }
     return 0;

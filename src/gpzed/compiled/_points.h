@@ -39,7 +39,7 @@ TARGET static size_t NAME(point_nodes)(const struct points *c, size_t start, dou
     return slots * c->G;
 }
 
-/* out (n) = the points of least expected loss, by Newton's method kept between bounds, then by bisection. */
+/* The points of least expected loss, by Newton's method kept between bounds, then by bisection. */
 TARGET static int NAME(points)(const struct points *c)
 {
     size_t most = c->K * c->G * PANEL;
@@ -86,7 +86,7 @@ TARGET static int NAME(points)(const struct points *c)
                 left += moving[i] > 0.0;
             }
         }
-        memcpy(c->out + start, point, sizeof(double) * smaller(PANEL, c->n - start));
+        memcpy(c->points + start, point, sizeof(double) * smaller(PANEL, c->n - start));
     }
     return 0;
 }

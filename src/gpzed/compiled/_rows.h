@@ -78,13 +78,13 @@ TARGET INLINE void NAME(turn)(size_t d, const double *Lambda, const double *V, c
 }
 
 /* E[phi_j] in Phi, and what a linear mean function adds to the totals: E[x phi_j] = (xhat + V R^-1 g) E[phi_j]. */
-TARGET INLINE void NAME(expect_panel)(const struct call *c, size_t d, const struct row_work *w)
+TARGET INLINE void NAME(expect_panel)(const struct rows *c, size_t d, const struct row_work *w)
 {
-    const struct pairs *p = c->pairs;
+    const struct pairs *p = &c->pairs;
     size_t triangle = d * (d + 1) / 2;
     for (size_t j = 0; j < c->m; j++) {
         double *phi = w->Phi + j * PANEL, *g = w->g + j * d * PANEL, *VLV = w->VLV + j * triangle * PANEL;
-        NAME(turn)(d, c->w + j * d * d, w->V, w->slope + j * d * PANEL, VLV, g);
+        NAME(turn)(d, c->Lambda + j * d * d, w->V, w->slope + j * d * PANEL, VLV, g);
         memcpy(phi, w->a + j * PANEL, PANEL * sizeof(double));
         NAME(complete_square)(d, VLV, NULL, g, NULL, phi, w->det, p->linear ? w->z : NULL);
         EACH_LANE phi[i] = exp_one(phi[i]) / sqrt(w->det[i]);
@@ -105,9 +105,9 @@ TARGET INLINE void NAME(expect_panel)(const struct call *c, size_t d, const stru
 }
 
 /* total (s, panel) += sum over pairs of weights times E[phi_j phi_k]. */
-TARGET INLINE void NAME(add_row_pairs)(const struct call *c, size_t d, const struct row_work *w)
+TARGET INLINE void NAME(add_row_pairs)(const struct rows *c, size_t d, const struct row_work *w)
 {
-    const struct pairs *p = c->pairs;
+    const struct pairs *p = &c->pairs;
     size_t triangle = d * (d + 1) / 2;
     for (size_t first = 0; first < p->count; first += PAIRS) {
         size_t last = smaller(first + PAIRS, p->count);
@@ -126,31 +126,29 @@ TARGET INLINE void NAME(add_row_pairs)(const struct call *c, size_t d, const str
     }
 }
 
-TARGET INLINE void NAME(sum_row_panel)(const struct call *c, size_t d, const struct row_work *w)
+TARGET INLINE void NAME(sum_row_panel)(const struct rows *c, size_t d, const struct row_work *w)
 {
     NAME(expect_panel)(c, d, w);
     NAME(add_row_pairs)(c, d, w);
 }
 
-/* sum_a (s, n) = trace(Q Cov[phi]) of every form Q, but for a constant, and sum_b (m, n) = E[phi]; V (d (d + 1) / 2, n)
- * in A, Lambda (m, d, d) in w, slopes of ln phi (m d, 1 + d) in the pairs. */
-TARGET static int NAME(rows)(const struct call *c)
+TARGET static int NAME(rows)(const struct rows *c)
 {
-    const struct pairs *p = c->pairs;
-    struct row_work w = divide_rows(c, PANEL);
-    size_t m = c->m, d = c->d, tiles = (m + TILE - 1) / TILE * TILE;
-    pack(c->Ct, m, c->q, c->q, 1, w.plain);
+    const struct pairs *p = &c->pairs;
+    struct row_work w = divide_rows(c, c->work, PANEL);
+    size_t m = c->m, d = c->inputs.d, n = c->inputs.n, q = 1 + d + d * (d + 1) / 2, tiles = round_up(m);
+    pack(p->plain, m, q, q, 1, w.plain);
     pack(p->slopes, m * d, d + 1, d + 1, 1, w.slopes);
     pack(p->weights, p->s, p->count, p->count, 1, w.weights);
     for (size_t t = 0; t < p->s; t++)
         pack(p->matrices + t * m * m, m, m, m, 1, w.matrices + t * tiles * m);
-    for (size_t start = 0; start < c->n; start += PANEL) {
-        size_t rows = smaller(PANEL, c->n - start), bytes = sizeof(double) * rows;
-        NAME(map_panel)(c, start, w.Z);
-        NAME(product)(w.plain, m, c->q, FULL, w.Z, w.a);
+    for (size_t start = 0; start < n; start += PANEL) {
+        size_t rows = smaller(PANEL, n - start), bytes = sizeof(double) * rows;
+        NAME(map_panel)(&c->inputs, 1, start, w.Z);
+        NAME(product)(w.plain, m, q, FULL, w.Z, w.a);
         NAME(product)(w.slopes, m * d, d + 1, FULL, w.Z, w.slope);
         for (size_t h = 0; h < d * (d + 1) / 2; h++)
-            EACH_LANE w.V[h * PANEL + i] = i < rows ? c->A[h * c->n + start + i] : 0.0;
+            EACH_LANE w.V[h * PANEL + i] = i < rows ? c->V[h * n + start + i] : 0.0;
         for (size_t i = 0; i < p->s * PANEL; i++)
             w.total[i] = 0.0;
         switch (d) {
@@ -162,10 +160,10 @@ TARGET static int NAME(rows)(const struct call *c)
         for (size_t t = 0; t < p->s; t++) {
             NAME(product)(w.matrices + t * tiles * m, m, m, LOWER, w.Phi, w.a);
             NAME(add_products)(w.Phi, w.a, m, -1.0, w.total + t * PANEL);
-            memcpy(c->sum_a + t * c->n + start, w.total + t * PANEL, bytes);
+            memcpy(c->totals + t * n + start, w.total + t * PANEL, bytes);
         }
         for (size_t j = 0; j < m; j++)
-            memcpy(c->sum_b + j * c->n + start, w.Phi + j * PANEL, bytes);
+            memcpy(c->Phi + j * n + start, w.Phi + j * PANEL, bytes);
     }
     return 0;
 }

@@ -1,44 +1,38 @@
 /* Small algebra on the shape of each basis function: coefficients of the quadratic map under uncertain inputs, the way
- * back from their gradient, and the prior on shapes. `uncertain.Blur` and `prior.shape_prior` have the same in NumPy.
+ * back from their gradient, and the prior on shapes.
  */
 
-/* Shapes of m basis functions; Lambda is shared if `is_shared`. What a function does not use may be NULL. */
-struct shapes {
-    size_t m, d, r, is_shared;
-    size_t keeps; /* whether gpzed_blur leaves what it found in `work`, for gpzed_blur_gradient */
-    double kappa;
-    const double *P, *Lambda, *V;  /* (m, d), (m or 1, d, d), (d, r) */
-    const double *grad_C;          /* (q, m) */
-    double *Ct, *grad_P, *grad_Lambda;
-    double *work;                  /* gpzed_shapes_work_size() numbers */
-};
-
 /* What uncertain inputs do to one shape. With R = I + V' Lambda V = L L': */
-struct blur {
+struct blurred {
     double *log_det;   /* of R; NaN if that is not finite */
     double *star;      /* Lambda - A'A, (d, d) */
     double *A, *K;     /* L^-1 V' Lambda and L^-1 V', (r, d) */
     double *L, *G, *H; /* (r, r), (d, d), (r, d): for a while */
 };
 
-static size_t blur_size(const struct shapes *s) { return 1 + s->d * s->d + 2 * s->r * s->d; }
+static size_t blurred_size(const struct shapes *s) { return 1 + s->d * s->d + 2 * s->r * s->d; }
 
-static size_t blurs(const struct shapes *s) { return s->keeps && !s->is_shared ? s->m : 1; }
+/* Shapes whose results are there at the same time: all of them if they are left to the gradient. */
+static size_t n_blurred(const struct shapes *s, size_t keeps) { return keeps && !s->is_shared ? s->m : 1; }
 
-size_t gpzed_shapes_work_size(const struct shapes *s)
+static size_t shapes_work_size(const struct shapes *s, size_t keeps)
 {
-    return blurs(s) * blur_size(s) + s->r * s->r + 3 * s->d * s->d + s->r * s->d;
+    return n_blurred(s, keeps) * blurred_size(s) + s->r * s->r + s->d * s->d + s->r * s->d;
 }
 
+size_t gpzed_blur_work_size(const struct blur *c) { return shapes_work_size(&c->shapes, c->keeps); }
+size_t gpzed_blur_gradient_work_size(const struct blur_gradient *c) { return shapes_work_size(&c->shapes, c->recalls); }
+size_t gpzed_shape_prior_work_size(const struct shape_prior *c) { return 3 * c->d * c->d; }
+
 /* Memory for basis function j. */
-static struct blur blur_of(const struct shapes *s, size_t j)
+static struct blurred blurred_of(const struct shapes *s, double *work, size_t keeps, size_t j)
 {
-    size_t d = s->d, r = s->r;
-    struct blur b = {.log_det = s->work + (blurs(s) > 1 ? j : 0) * blur_size(s)};
+    size_t d = s->d, r = s->r, count = n_blurred(s, keeps), size = blurred_size(s);
+    struct blurred b = {.log_det = work + (count > 1 ? j : 0) * size};
     b.star = b.log_det + 1;
     b.A = b.star + d * d;
     b.K = b.A + r * d;
-    b.L = s->work + blurs(s) * blur_size(s);
+    b.L = work + count * size;
     b.G = b.L + r * r;
     b.H = b.G + d * d;
     return b;
@@ -89,7 +83,7 @@ static void substitute(const double *L, size_t r, size_t d, double *x)
     }
 }
 
-static void blur_one(const struct shapes *s, const double *Lambda, const struct blur *b)
+static void blur_one(const struct shapes *s, const double *Lambda, const struct blurred *b)
 {
     size_t d = s->d, r = s->r;
     for (size_t i = 0; i < r; i++) {
@@ -122,13 +116,14 @@ static void blur_one(const struct shapes *s, const double *Lambda, const struct 
     }
 }
 
-/* Ct (m, q) of ln E[phi] on the full quadratic map. Returns 1 if a shape is not finite. */
-int gpzed_blur(const struct shapes *s)
+/* Returns 1 if a shape is not finite. */
+int gpzed_blur(const struct blur *c)
 {
+    const struct shapes *s = &c->shapes;
     size_t d = s->d;
-    double *C = s->Ct;
+    double *C = c->Ct;
     for (size_t j = 0; j < s->m; j++) {
-        struct blur b = blur_of(s, j);
+        struct blurred b = blurred_of(s, c->work, c->keeps, j);
         const double *p = s->P + j * d;
         if (j == 0 || !s->is_shared)
             blur_one(s, s->Lambda + j * d * d, &b);
@@ -150,19 +145,20 @@ int gpzed_blur(const struct shapes *s)
     return 0;
 }
 
-/* grad_P (m, d) and grad_Lambda (m or 1, d, d) += what grad_C asks of them. Returns 1 if a shape is not finite.
+/* Returns 1 if a shape is not finite.
  *
  * The change of Lambda* is T' dLambda T with T = I - K'A, that of ln |R| is K dLambda K'. With G the gradient for Lambda*
  * the one for Lambda is T G T' - 1/2 sum_G K'K = G + K'H + H'K, H = 1/2 (A G A' - 1/2 sum_G) K - A G.
  */
-int gpzed_blur_gradient(const struct shapes *s)
+int gpzed_blur_gradient(const struct blur_gradient *c)
 {
+    const struct shapes *s = &c->shapes;
     size_t d = s->d, r = s->r, m = s->m;
     for (size_t j = 0; j < m; j++) {
-        struct blur b = blur_of(s, j);
-        const double *p = s->P + j * d, *g = s->grad_C + j;
-        double sum_G = g[0], *restrict grad_P = s->grad_P + j * d;
-        if (!s->keeps && (j == 0 || !s->is_shared))
+        struct blurred b = blurred_of(s, c->work, c->recalls, j);
+        const double *p = s->P + j * d, *g = c->grad_C + j;
+        double sum_G = g[0], *restrict grad_P = c->grad_P + j * d;
+        if (!c->recalls && (j == 0 || !s->is_shared))
             blur_one(s, s->Lambda + j * d * d, &b);
         if (isnan(*b.log_det))
             return 1;
@@ -194,7 +190,7 @@ int gpzed_blur_gradient(const struct shapes *s)
                 for (size_t l = 0; l < d; l++)
                     b.H[i * d + l] += b.L[i * r + h] * b.K[h * d + l];
         for (size_t k = 0; k < d; k++) {
-            double *restrict out = s->grad_Lambda + (s->is_shared ? 0 : j * d * d) + k * d;
+            double *restrict out = c->grad_Lambda + (s->is_shared ? 0 : j * d * d) + k * d;
             for (size_t l = 0; l < d; l++)
                 out[l] += b.G[k * d + l];
             for (size_t i = 0; i < r; i++) {
@@ -226,8 +222,8 @@ static int add_inverses(const double *Lambda, size_t m, size_t d, double scale, 
     return 0;
 }
 
-/* Ct[0] += the log prior on shapes, grad_Lambda += its gradient. Returns 1 if a shape is not positive definite. */
-int gpzed_shape_prior(const struct shapes *s)
+/* Returns 1 if a shape is not positive definite. */
+int gpzed_shape_prior(const struct shape_prior *s)
 {
     size_t d = s->d, size = d * d, m = s->m;
     double *mean = s->work, *inverse = mean + size, *work = inverse + size, log_det = 0.0, log_det_mean = 0.0;
@@ -241,6 +237,29 @@ int gpzed_shape_prior(const struct shapes *s)
     for (size_t j = 0; j < m; j++)
         for (size_t k = 0; k < size; k++)
             s->grad_Lambda[j * size + k] -= inverse[k];
-    s->Ct[0] += log_det - (double)m * log_det_mean;
+    *s->value += log_det - (double)m * log_det_mean;
+    return 0;
+}
+
+/* Returns 1 if a matrix is not finite. */
+int gpzed_pair_factors(const struct pair_factors *c)
+{
+    size_t r = c->r;
+    double L[MAX_RANK * MAX_RANK], *out = c->factors;
+    for (size_t pair = 0; pair < c->count; pair++) {
+        const double *one = c->VLV + c->j[pair] * r * r, *two = c->VLV + c->k[pair] * r * r;
+        for (size_t i = 0; i < r * r; i++)
+            L[i] = one[i] + two[i];
+        for (size_t i = 0; i < r; i++)
+            L[i * r + i] += 1.0;
+        double log_det = factorise(L, r);
+        if (isnan(log_det))
+            return 1;
+        invert_lower(L, r);
+        *out++ = -0.5 * log_det;
+        for (size_t i = 0; i < r; i++)
+            for (size_t l = 0; l <= i; l++)
+                *out++ = 0.7071067811865476 * L[i * r + l];
+    }
     return 0;
 }

@@ -17,7 +17,8 @@ import numpy as np
 from gpzed._types import AnyArray, BoolArray, FloatArray
 from gpzed.distributed.connection import require_dask, wait_for_workers
 from gpzed.distributed.engine import DaskEngine, attempt, make_shard
-from gpzed.engine.threads import Engine, ThreadEngine
+from gpzed.engine.blocks import Engine
+from gpzed.engine.threads import ThreadEngine
 from gpzed.gp.whitening import Moments
 from gpzed.incomplete.patterns import ErrorClasses, PatternMoments, RawRows
 from gpzed.model.data import (

@@ -12,11 +12,12 @@ import pickle
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from gpzed._types import FloatArray
 from gpzed.distributed.connection import address, is_lost, lost_error, require_dask
-from gpzed.engine.threads import Engine, Kernel, Sums, ThreadEngine, add
+from gpzed.engine.blocks import Engine, Kernel, Summing, Sums, add
 from gpzed.errors import ClusterError
 
 FAN_IN = 8
@@ -30,15 +31,23 @@ _turn = threading.Lock()  # one shard of a process at a time: each uses all its 
 
 
 @dataclass(frozen=True)
+class Variance:
+    """What rows carry as the variance that is added to their noise: a kernel (None for nothing) and its arguments."""
+
+    number: int
+    kernel: Callable[..., FloatArray | None] | None
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
 class Call:
-    """One pass: a kernel, its arguments, and the evaluation it belongs to."""
+    """One pass: a kernel, its arguments, the passes it belongs to (None for none), and what rows carry."""
 
     kernel: Kernel
     arguments: tuple[Any, ...]
-    evaluation: int
-    begins: bool
-    before: Call | None = None
-    """The last pass that left something with the rows: a shard made anew since then goes through it first."""
+    passes: int | None = None
+    begins: bool = False
+    variance: Variance | None = None
 
 
 class Shard:
@@ -51,36 +60,47 @@ class Shard:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._evaluation = -1  # whose first pass this copy has seen: what it kept belongs to that one only
-        self._marked = -1  # the pass that left something with the rows
+        self._passes: tuple[int, Summing] | None = None  # those whose first pass this copy has seen
+        self._variance = 0  # number of the variance that the rows carry
 
     def __sizeof__(self) -> int:
         """Bytes of the rows, so that Dask sends work to them and not them to the work."""
         return 8 * self.engine.n * (self.engine.d + 2) + 10_000
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"engine": self.engine, "_evaluation": -1, "_marked": -1}
+        return {"engine": self.engine, "_passes": None, "_variance": -1}
 
     def describe(self) -> tuple[int, int, float]:
-        """Rows, features and sum of weights."""
+        """Return rows, features and sum of weights."""
         return self.engine.n, self.engine.d, self.engine.sum_omega
 
     def run(self, call: Call) -> Sums | None:
-        """Sum of one pass over these rows; None if there are none."""
+        """Return the sum of one pass over these rows; None if there are none.
+
+        A copy made anew, or moved, since the first of several passes computes again what that one kept.
+        """
         if self.engine.n == 0:
             return None
         with _turn:
-            if call.before is not None and self._marked != call.before.evaluation:
-                self.engine.sum(call.before.kernel, *call.before.arguments)
-                self._marked = call.before.evaluation
-            if getattr(call.kernel, "leaves_marks", False):
-                self._marked = call.evaluation
+            self._carry(call.variance)
+            if call.passes is None:
+                return self.engine.sum(call.kernel, *call.arguments)
             if call.begins:
-                self._evaluation = call.evaluation
-            if isinstance(self.engine, ThreadEngine):
-                recall = self._evaluation == call.evaluation
-                return self.engine.sum(call.kernel, *call.arguments, recall=recall)
-            return self.engine.sum(call.kernel, *call.arguments)
+                self._passes = (call.passes, self.engine.passes())
+            seen = self._passes is not None and self._passes[0] == call.passes
+            rows = self._passes[1] if self._passes is not None and seen else self.engine
+            return rows.sum(call.kernel, *call.arguments)
+
+    def set_variance(self, variance: Variance) -> None:
+        """Let the rows carry a variance."""
+        if self.engine.n:
+            with _turn:
+                self._carry(variance)
+
+    def _carry(self, variance: Variance | None) -> None:
+        if variance is not None and self._variance != variance.number:
+            self.engine.set_variance(variance.kernel, *variance.arguments)
+            self._variance = variance.number
 
 
 def make_shard(build: Callable[..., Engine], *arguments: Any) -> Shard:
@@ -94,6 +114,10 @@ def _describe(shard: Shard) -> tuple[int, int, float]:
 
 def _run(shard: Shard, call: Call) -> Sums | None:
     return shard.run(call)
+
+
+def _set_variance(shard: Shard, variance: Variance) -> None:
+    shard.set_variance(variance)
 
 
 def add_all(parts: Sequence[Sums | None]) -> Sums | None:
@@ -119,9 +143,8 @@ class DaskEngine:
     def __init__(self, client: Any, recipes: Sequence[Callable[[], Any]]) -> None:
         self._client, self._recipes = client, list(recipes)
         self._shards: list[Any] = [recipe() for recipe in self._recipes]
-        self._state: object = None
-        self._evaluation = 0
-        self._before: Call | None = None
+        self._n_passes = self._n_variances = 0
+        self._variance: Variance | None = None
         described = self._attempt(lambda: client.gather(client.map(_describe, self._shards, pure=False)))
         self.n = sum(n for n, _, _ in described)
         self.d = max(d for _, d, _ in described)
@@ -129,26 +152,41 @@ class DaskEngine:
 
     def sum(self, kernel: Kernel, *arguments: Any) -> Sums:
         """Add up ``kernel(block, scratch, *arguments)`` over all blocks of all shards."""
-        state = arguments[0] if arguments else None
-        marks = getattr(kernel, "leaves_marks", False)
-        begins = state is None or state is not self._state or marks
-        self._state, self._evaluation = None if marks else state, self._evaluation + begins
-        call = Call(kernel, arguments, self._evaluation, begins, None if marks else self._before)
+        return self.run(Call(kernel, arguments))
+
+    def passes(self) -> DaskPasses:
+        """Begin passes that belong together."""
+        self._n_passes += 1
+        return DaskPasses(self, self._n_passes)
+
+    def set_variance(self, kernel: Callable[..., FloatArray | None] | None, *arguments: Any) -> None:
+        """Let blocks carry the variance ``kernel(block, scratch, *arguments)`` from now on; none without a kernel.
+
+        Shards that are made anew later on set it first.
+        """
+        self._n_variances += 1
+        self._variance = variance = Variance(self._n_variances, kernel, arguments)
+        self._attempt(lambda: self._client.gather(self._submit(_set_variance, variance)))
+
+    def run(self, call: Call) -> Sums:
+        """Return the sum of one pass over all shards."""
+        call = replace(call, variance=self._variance)
         total: Sums | None = self._attempt(lambda: self._reduced(call))
-        if marks:
-            self._before = call
         assert total is not None
         return total
 
     def _reduced(self, call: Call) -> Sums | None:
-        client = self._client
-        sent: Any = call
-        if len(self._shards) > MAX_COPIES or len(pickle.dumps(call)) > MAX_COPY_BYTES:
-            (sent,) = client.scatter([call], broadcast=True, hash=False)
-        parts = [client.submit(_run, shard, sent, pure=False) for shard in self._shards]
+        parts, client = self._submit(_run, call), self._client
         while len(parts) > FAN_IN:
             parts = [client.submit(add_all, parts[i : i + FAN_IN], pure=False) for i in range(0, len(parts), FAN_IN)]
         return add_all(client.gather(parts))
+
+    def _submit(self, task: Callable[[Shard, Any], Any], argument: Any) -> list[Any]:
+        """Start a task on every shard."""
+        sent = argument
+        if len(self._shards) > MAX_COPIES or len(pickle.dumps(argument)) > MAX_COPY_BYTES:
+            (sent,) = self._client.scatter([argument], broadcast=True, hash=False)
+        return [self._client.submit(task, shard, sent, pure=False) for shard in self._shards]
 
     def _attempt(self, work: Callable[[], Any]) -> Any:
         """Do something on the workers, again if data were lost with one of them."""
@@ -159,6 +197,18 @@ class DaskEngine:
         for index, shard in enumerate(self._shards):
             if shard.status in ("cancelled", "lost", "error"):
                 self._shards[index] = self._recipes[index]()
+
+
+class DaskPasses:
+    """Passes over the rows of a `DaskEngine` that belong together."""
+
+    def __init__(self, engine: DaskEngine, number: int) -> None:
+        self._engine, self._number, self._is_first = engine, number, True
+
+    def sum(self, kernel: Kernel, *arguments: Any) -> Sums:
+        """Add up ``kernel(block, scratch, *arguments)`` over all blocks of all shards."""
+        begins, self._is_first = self._is_first, False
+        return self._engine.run(Call(kernel, arguments, self._number, begins))
 
 
 def attempt(client: Any, work: Callable[[], Any], restore: Callable[[], None]) -> Any:

@@ -1,6 +1,6 @@
 """Training: L-BFGS on the flat parameter vector, watched by a validation score.
 
-The iterate with the best score on rows held out is kept, whatever happens afterwards. A run can be recorded as
+The iterate with the best score on held-out rows is kept, whatever happens afterwards. A run can be recorded as
 the list of its evaluations; SciPy's L-BFGS is deterministic, so feeding that list back brings it, without
 computing anything, into exactly the state in which it was interrupted.
 """
@@ -63,7 +63,7 @@ class Budget:
 
 @dataclass
 class Progress:
-    """A run so far; all that is needed to go on with it.
+    """A run so far; all that is needed to resume it.
 
     Attributes
     ----------
@@ -156,12 +156,20 @@ class _Recorder:
             if record.norms and record.norms[self.n] != float(theta @ theta):
                 raise NumericalError(
                     "a recorded run does not repeat itself: another version of SciPy, or another kind of processor, "
-                    "made it. Go on where it was made, or start afresh."
+                    "made it. Resume where it was made, or start afresh."
                 )
         else:
             if self.max_evaluations is not None and self.n >= self.max_evaluations:
                 raise _Stop("max_evaluations")
-            value, gradient = self._evaluate(theta)
+            try:
+                value, gradient = self.objective(theta)
+            except NumericalError as error:
+                if self.anchor is None:
+                    error.add_note("This happened at the starting values, so training cannot begin.")
+                    raise
+                value, gradient = np.nan, np.empty(0)
+            if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
+                value, gradient = self._reject(theta)
             if record.record:
                 record.values.append(value)
                 record.gradients.append(gradient)
@@ -172,23 +180,11 @@ class _Recorder:
             self.anchor = (theta.copy(), value)
         return value, gradient
 
-    def _evaluate(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        try:
-            value, gradient = self.objective(theta)
-            if np.isfinite(value) and np.all(np.isfinite(gradient)):
-                return value, gradient
-        except NumericalError as error:
-            if self.anchor is None:
-                error.add_note("This happened at the starting values, so training cannot begin.")
-                raise
+    def _reject(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return a parabola around the last accepted point: the line search sees a wall and shortens its step."""
         if self.anchor is None:
             raise NumericalError("the evidence is not finite at the starting values.")
         self.progress.n_rejected += 1
-        return self._reject(theta)
-
-    def _reject(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return a parabola around the last accepted point: the line search sees a wall and shortens its step."""
-        assert self.anchor is not None
         origin, value = self.anchor
         step = theta - origin
         wall = 10.0 * (1.0 + abs(value))

@@ -4,20 +4,61 @@ With the quadratic feature map ``z(x) = [1, x, x_k x_l]`` of q entries, the loga
 linear, ``ln phi_j(x) = z(x)' C[:, j]``, so that responses and gradients are matrix products over the rows:
 ``ln Phi = Z C`` and ``dL/dC = Z' G``. The six structures differ only in how ``C`` is made from ``P`` and
 ``Lambda`` and in how ``dL/dC`` is folded back. Arrays over rows are stored features first, ``(q, n)``.
-
-The neurons of appendix B are sigmoids of a linear function, ``phi_j = 1 / (1 + exp(-t_j))`` with ``t = Z C`` and the
-linear map ``z(x) = [1, x]``; all else is the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 
 from gpzed._types import FloatArray
-from gpzed.compiled.fastmath import fill_quadratic
-from gpzed.gp.covariance import Structure
+
+
+@dataclass(frozen=True)
+class Basis(ABC):
+    """Basis functions that depend on ``t = Z C``, as both passes over the rows use them.
+
+    Attributes
+    ----------
+    Ct : ndarray of shape (m, q)
+        Coefficients of the feature map.
+    """
+
+    Ct: FloatArray
+
+    @abstractmethod
+    def map(self, Xt: FloatArray, out: FloatArray) -> FloatArray:
+        """Fill the feature map ``Zt`` (q, n) of inputs (d, n) and return it."""
+
+    @abstractmethod
+    def respond(self, Zt: FloatArray, out: FloatArray) -> FloatArray:
+        """Fill the responses ``Phi`` (m, n) and return them."""
+
+    @abstractmethod
+    def chain(self, G: FloatArray, Psi: FloatArray, sqrt_B: FloatArray) -> FloatArray:
+        """Turn ``G = dL / d ln Phi`` (m, n) into ``dL / dt``; ``Psi = B^1/2 Phi``."""
+
+
+@dataclass(frozen=True)
+class Gaussians(Basis):
+    """``phi = exp(t)`` with the quadratic map, of all products if `is_full`, of the squares alone otherwise."""
+
+    is_full: bool
+
+    def map(self, Xt: FloatArray, out: FloatArray) -> FloatArray:
+        """Fill the quadratic map."""
+        return quadratic_map(Xt, self.is_full, out)
+
+    def respond(self, Zt: FloatArray, out: FloatArray) -> FloatArray:
+        """Fill ``Phi = exp(C' Z)`` (Eq. 3.2)."""
+        np.matmul(self.Ct, Zt, out=out)
+        return np.exp(out, out=out)
+
+    def chain(self, G: FloatArray, Psi: FloatArray, sqrt_B: FloatArray) -> FloatArray:
+        """Return G: t is ``ln Phi``."""
+        return G
 
 
 def quadratic_map(Xt: FloatArray, is_full: bool, out: FloatArray) -> FloatArray:
@@ -30,46 +71,21 @@ def quadratic_map(Xt: FloatArray, is_full: bool, out: FloatArray) -> FloatArray:
     is_full : bool
         All products ``x_k x_l`` (k <= l) if true, only the squares otherwise.
     out : ndarray of shape (q, n)
-        Filled and returned; with 1 + d rows it gets the linear map alone.
+        Filled and returned.
     """
     d = len(Xt)
-    if len(out) == 1 + d:
-        out[0], out[1:] = 1.0, Xt
-    else:
-        fill_quadratic(Xt, is_full, out)
+    out[0] = 1.0
+    out[1 : d + 1] = Xt
+    row = d + 1
+    for k in range(d):
+        stop = d if is_full else k + 1
+        np.multiply(Xt[k], Xt[k:stop], out=out[row : row + stop - k])
+        row += stop - k
     return out
 
 
-def make_coefficients(structure: Structure, P: FloatArray, Gamma: FloatArray) -> FloatArray:
-    """Coefficients ``C`` (q, m) of the basis functions of a structure, or of neurons."""
-    if structure.is_sigmoid:
-        return np.concatenate([Gamma[None], P.T])
-    return coefficients(P, structure.expand(Gamma, P.shape[1]))
-
-
-def fold_coefficients(
-    structure: Structure, grad_C: FloatArray, P: FloatArray, Gamma: FloatArray, more: Sequence[FloatArray] = ()
-) -> tuple[FloatArray, FloatArray]:
-    """Turn ``dL/dC`` into gradients for ``P`` and ``Gamma``, for which `make_coefficients` gave C.
-
-    `more` are gradients for P and Lambda from elsewhere, to be added, if any.
-    """
-    if structure.is_sigmoid:
-        return np.ascontiguousarray(grad_C[1:].T), grad_C[0].copy()
-    grad_P, grad_Lambda = pull_back(grad_C, P, structure.expand(Gamma, P.shape[1]))
-    if more:
-        grad_P, grad_Lambda = grad_P + more[0], grad_Lambda + more[1]
-    return grad_P, structure.fold(Gamma, grad_Lambda)
-
-
-def log_sigmoid(t: FloatArray) -> None:
-    """Replace t by the logarithm of its sigmoid, in place and without overflow."""
-    np.logaddexp(0.0, np.negative(t, out=t), out=t)
-    np.negative(t, out=t)
-
-
 def coefficients(P: FloatArray, Lambda: FloatArray) -> FloatArray:
-    """Coefficients ``C`` such that ``ln Phi = Z C``.
+    """Return coefficients ``C`` such that ``ln Phi = Z C``.
 
     Parameters
     ----------

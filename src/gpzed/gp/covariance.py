@@ -3,20 +3,102 @@
 Basis function j has the precision matrix ``Lambda_j = Gamma_j' Gamma_j``. The structures differ in what
 ``Gamma_j`` may be (a multiple of the identity, diagonal, full) and in whether all basis functions share it.
 Everything that depends on the structure is in the table ``STRUCTURES`` below: to change one, or to add a
-seventh, edit one row and the two small functions that it names.
-
-``NETWORK`` is no covariance: its basis functions are the neurons of appendix B, ``phi_j = sigmoid(x p_j' + gamma_j)``,
-with the weights of the neuron in the place of the centre and its bias in that of Gamma.
+seventh, edit one row and the three small functions that it names. Basis functions that have no covariance are
+a subclass of `Structure` with a row of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.cluster.vq import vq
 
 from gpzed._types import FloatArray
+from gpzed.compiled import substitute
+from gpzed.gp.basis import Basis, Gaussians, coefficients, pull_back
+from gpzed.gp.prior import common_shape
+
+WIDTH = 4.0
+"""Basis functions start this much wider than the scatter of the rows they stand for, so that neighbours overlap."""
+SHRINKAGE = 2.0
+"""Rows per feature for which the scatter around one centre counts as much as the pooled scatter."""
+
+
+@dataclass(frozen=True)
+class Structure:
+    """One way to parametrise the precision matrices of the basis functions.
+
+    Attributes
+    ----------
+    code : str
+        "GL", "VL", "GD", "VD", "GC" or "VC".
+    is_global : bool
+        Whether all basis functions share one ``Gamma``.
+    is_full : bool
+        Whether ``Lambda`` has off-diagonal elements.
+    expand : callable
+        ``(Gamma, d) -> Lambda``, of shape (g, d) if diagonal and (g, d, d) if full, g being 1 or m.
+    fold : callable
+        ``(Gamma, grad_Lambda) -> grad_Gamma``.
+    factor : callable
+        Full ``Lambda`` of shape (g, d, d) ``-> Gamma``, the nearest member of the structure: used to start.
+    """
+
+    code: str
+    is_global: bool
+    is_full: bool
+    expand: Callable[[FloatArray, int], FloatArray]
+    fold: Callable[[FloatArray, FloatArray], FloatArray]
+    factor: Callable[[FloatArray], FloatArray]
+
+    def gamma_shape(self, m: int, d: int) -> tuple[int, ...]:
+        """Return the shape of the array ``Gamma`` for m basis functions in d dimensions."""
+        tail: dict[str, tuple[int, ...]] = {"L": (), "D": (d,), "C": (d, d)}
+        return (1 if self.is_global else m, *tail[self.code[1]])
+
+    def n_shape(self, d: int) -> int:
+        """Count the free numbers of one basis function's shape."""
+        return 0 if self.is_global else {"L": 1, "D": d, "C": d * (d + 1) // 2}[self.code[1]]
+
+    def n_quadratic(self, d: int) -> int:
+        """Count the columns q of the feature map that this structure needs."""
+        return 1 + d + (d * (d + 1) // 2 if self.is_full else d)
+
+    def basis(self, P: FloatArray, Gamma: FloatArray) -> Basis:
+        """Return the basis functions at a point in parameter space."""
+        C = coefficients(P, self.expand(Gamma, P.shape[1]))
+        return Gaussians(np.ascontiguousarray(C.T), self.is_full)
+
+    def pull_back(
+        self, grad_C: FloatArray, P: FloatArray, Gamma: FloatArray, more: Sequence[FloatArray] = ()
+    ) -> tuple[FloatArray, FloatArray]:
+        """Turn ``dL/dC`` of `basis` into gradients for ``P`` and ``Gamma``.
+
+        `more` are gradients for P and Lambda from rows with other coefficients, to be added, if any.
+        """
+        grad_P, grad_Lambda = pull_back(grad_C, P, self.expand(Gamma, P.shape[1]))
+        if more:
+            grad_P, grad_Lambda = grad_P + more[0], grad_Lambda + more[1]
+        return grad_P, self.fold(Gamma, grad_Lambda)
+
+    def log_prior(self, P: FloatArray, Gamma: FloatArray, kappa: float) -> tuple[float, FloatArray, FloatArray]:
+        """Return the log prior of strength kappa on basis functions, and its gradients for P and Gamma.
+
+        Shapes are drawn towards a common one (`gpzed.gp.prior.common_shape`).
+        """
+        if kappa == 0.0 or self.is_global or len(P) == 1:
+            return 0.0, np.zeros_like(P), np.zeros_like(Gamma)
+        value, grad_Lambda = substitute(common_shape)(self.expand(Gamma, P.shape[1]), kappa)
+        return value, np.zeros_like(P), self.fold(Gamma, grad_Lambda)
+
+    def start(self, X: FloatArray, P: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Return P and Gamma to start from: centres as given, shapes from the scatter of the rows X around them."""
+        Lambda = local_precision(X, P)
+        if self.is_global:
+            Lambda = np.linalg.inv(np.linalg.inv(Lambda).mean(axis=0, keepdims=True))
+        return P, self.factor(Lambda)
 
 
 def _expand_isotropic(Gamma: FloatArray, d: int) -> FloatArray:
@@ -56,47 +138,6 @@ def _factor_full(Lambda: FloatArray) -> FloatArray:
     return np.swapaxes(np.linalg.cholesky(Lambda), 1, 2)
 
 
-@dataclass(frozen=True)
-class Structure:
-    """One way to parametrise the precision matrices of the basis functions.
-
-    Attributes
-    ----------
-    code : str
-        "GL", "VL", "GD", "VD", "GC" or "VC".
-    is_global : bool
-        Whether all basis functions share one ``Gamma``.
-    is_full : bool
-        Whether ``Lambda`` has off-diagonal elements.
-    expand : callable
-        ``(Gamma, d) -> Lambda``, of shape (g, d) if diagonal and (g, d, d) if full, g being 1 or m.
-    fold : callable
-        ``(Gamma, grad_Lambda) -> grad_Gamma``.
-    factor : callable
-        Full ``Lambda`` of shape (g, d, d) ``-> Gamma``, the nearest member of the structure: used to start.
-    is_sigmoid : bool
-        Whether basis functions are sigmoids of a linear function; there is no ``Lambda`` then.
-    """
-
-    code: str
-    is_global: bool
-    is_full: bool
-    expand: Callable[[FloatArray, int], FloatArray]
-    fold: Callable[[FloatArray, FloatArray], FloatArray]
-    factor: Callable[[FloatArray], FloatArray]
-    is_sigmoid: bool = False
-
-    def gamma_shape(self, m: int, d: int) -> tuple[int, ...]:
-        """Shape of the array ``Gamma`` for m basis functions in d dimensions."""
-        g = 1 if self.is_global else m
-        tail: dict[str, tuple[int, ...]] = {"L": (), "D": (d,), "C": (d, d), "N": ()}
-        return (g, *tail[self.code[1]])
-
-    def n_quadratic(self, d: int) -> int:
-        """Count the columns q of the quadratic feature map that this structure needs."""
-        return 1 + d + (0 if self.is_sigmoid else d * (d + 1) // 2 if self.is_full else d)
-
-
 STRUCTURES: dict[str, Structure] = {
     "GL": Structure("GL", True, False, _expand_isotropic, _fold_isotropic, _factor_isotropic),
     "VL": Structure("VL", False, False, _expand_isotropic, _fold_isotropic, _factor_isotropic),
@@ -105,14 +146,6 @@ STRUCTURES: dict[str, Structure] = {
     "GC": Structure("GC", True, True, _expand_full, _fold_full, _factor_full),
     "VC": Structure("VC", False, True, _expand_full, _fold_full, _factor_full),
 }
-
-
-def _no_covariance(*_: object) -> FloatArray:
-    raise AssertionError("a sigmoid basis function has no covariance")
-
-
-NETWORK = Structure("ANN", False, False, _no_covariance, _no_covariance, _no_covariance, is_sigmoid=True)
-BASES: dict[str, Structure] = {**STRUCTURES, NETWORK.code: NETWORK}
 """All that `covariance` may be."""
 
 
@@ -122,7 +155,7 @@ def get_structure(code: str) -> Structure:
     Parameters
     ----------
     code : str
-        One of "GL", "VL", "GD", "VD", "GC", "VC", or "ANN".
+        One of "GL", "VL", "GD", "VD", "GC" and "VC", or of a structure added to `STRUCTURES`.
 
     Returns
     -------
@@ -139,12 +172,25 @@ def get_structure(code: str) -> Structure:
     (5, 3, 3)
     """
     try:
-        return BASES[code]
+        return STRUCTURES[code]
     except (KeyError, TypeError):
-        valid = ", ".join(f'"{name}"' for name in BASES)
+        valid = ", ".join(f'"{name}"' for name in STRUCTURES)
         raise ValueError(f"`covariance` is {code!r}; expected one of {valid}.") from None
 
 
 def full_precision(Lambda: FloatArray) -> FloatArray:
     """Write a diagonal ``Lambda`` (g, d) as matrices (g, d, d); a full one is returned as it is."""
     return Lambda if Lambda.ndim == 3 else Lambda[:, :, None] * np.eye(Lambda.shape[1])
+
+
+def local_precision(X: FloatArray, P: FloatArray) -> FloatArray:
+    """Return precision matrices (m, d, d) of the rows nearest to each centre, shrunk towards their common value."""
+    (m, d), n = P.shape, len(X)
+    label = vq(X, P)[0]
+    residual = X - P[label]
+    pooled = residual.T @ residual / n + 1e-3 * np.eye(d)
+    scatter = np.zeros((m, d, d))
+    np.add.at(scatter, label, residual[:, :, None] * residual[:, None, :])
+    count = np.bincount(label, minlength=m)[:, None, None]
+    covariance = (scatter + SHRINKAGE * d * pooled) / (count + SHRINKAGE * d)
+    return np.linalg.inv(WIDTH**2 * covariance)

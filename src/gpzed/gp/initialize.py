@@ -9,7 +9,7 @@ import warnings
 from typing import Literal
 
 import numpy as np
-from scipy.cluster.vq import kmeans2, vq
+from scipy.cluster.vq import kmeans2
 
 from gpzed._types import FloatArray
 from gpzed.engine.threads import Team, ThreadEngine
@@ -21,52 +21,6 @@ InitMethod = Literal["kmeans", "data", "random"]
 
 MAX_ROWS = 20_000
 """Rows that the start is computed from: a random subset of this size fixes it well enough."""
-WIDTH = 4.0
-"""Basis functions are this much wider than the scatter of the rows they stand for, so that neighbours overlap."""
-STEEPNESS = 2.0
-"""Typical norm of a neuron's weights at the start: it goes from 0.1 to 0.9 over about two standard deviations."""
-SHRINKAGE = 2.0
-"""Rows per feature for which the scatter around one centre counts as much as the pooled scatter."""
-
-
-def start_centres(X: FloatArray, m: int, method: InitMethod, rng: np.random.Generator) -> FloatArray:
-    """Centres of m basis functions, of shape (m, d).
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    m : int
-    method : {"kmeans", "data", "random"}
-        Cluster centres; rows of the data; or uniform in the box that holds the data, as in the authors' code.
-    rng : numpy.random.Generator
-    """
-    if method == "random":
-        return rng.uniform(X.min(axis=0), X.max(axis=0), size=(m, X.shape[1]))
-    rows = X[rng.choice(len(X), size=m, replace=len(X) < m)]
-    if method == "data" or len(X) <= m:
-        return rows
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "One of the clusters is empty")  # that centre stays at its row
-        return np.asarray(kmeans2(X, rows, iter=10, minit="matrix")[0])
-
-
-def start_neurons(centres: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Weights (m, d) and biases (m,) of sigmoids that are steepest at the centres, in random directions."""
-    P = rng.standard_normal(centres.shape) * (STEEPNESS / np.sqrt(centres.shape[1]))
-    return P, -np.einsum("md,md->m", P, centres)
-
-
-def local_precision(X: FloatArray, P: FloatArray) -> FloatArray:
-    """Precision matrices (m, d, d) of the rows nearest to each centre, shrunk towards their common value."""
-    (m, d), n = P.shape, len(X)
-    label = vq(X, P)[0]
-    residual = X - P[label]
-    pooled = residual.T @ residual / n + 1e-3 * np.eye(d)
-    scatter = np.zeros((m, d, d))
-    np.add.at(scatter, label, residual[:, :, None] * residual[:, None, :])
-    count = np.bincount(label, minlength=m)[:, None, None]
-    covariance = (scatter + SHRINKAGE * d * pooled) / (count + SHRINKAGE * d)
-    return np.linalg.inv(WIDTH**2 * covariance)
 
 
 def initialize(
@@ -78,7 +32,7 @@ def initialize(
     method: InitMethod = "kmeans",
     n_threads: int | None = None,
 ) -> Parameters:
-    """Parameters to start the optimiser from.
+    """Return parameters to start the optimiser from.
 
     Parameters
     ----------
@@ -96,14 +50,7 @@ def initialize(
     if len(X) > MAX_ROWS:
         rows = rng.choice(len(X), MAX_ROWS, replace=False)
         X, y = X[rows], y[rows]
-    P = start_centres(X, layout.m, method, rng)
-    if layout.structure.is_sigmoid:
-        P, Gamma = start_neurons(P, rng)
-    else:
-        Lambda = local_precision(X, P)
-        if layout.structure.is_global:
-            Lambda = np.linalg.inv(np.linalg.inv(Lambda).mean(axis=0, keepdims=True))
-        Gamma = layout.structure.factor(Lambda)
+    P, Gamma = layout.structure.start(X, start_centres(X, layout.m, method, rng), rng)
     n_alpha = (layout.m if layout.relevance else 1) + layout.k
     start = Parameters(
         P=P,
@@ -118,3 +65,24 @@ def initialize(
     residual = predict(X, state, posterior, Team(n_threads)).mean - y
     noise = max(float(np.mean(residual**2)), 1e-8)
     return Parameters(start.P, start.Gamma, start.u, -np.log(noise), start.log_alpha, start.log_eta)
+
+
+def start_centres(X: FloatArray, m: int, method: InitMethod, rng: np.random.Generator) -> FloatArray:
+    """Return centres of m basis functions, of shape (m, d).
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    m : int
+    method : {"kmeans", "data", "random"}
+        Cluster centres; rows of the data; or uniform in the box that holds the data, as in the authors' code.
+    rng : numpy.random.Generator
+    """
+    if method == "random":
+        return rng.uniform(X.min(axis=0), X.max(axis=0), size=(m, X.shape[1]))
+    rows = X[rng.choice(len(X), size=m, replace=len(X) < m)]
+    if method == "data" or len(X) <= m:
+        return rows
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "One of the clusters is empty")  # that centre stays at its row
+        return np.asarray(kmeans2(X, rows, iter=10, minit="matrix")[0])

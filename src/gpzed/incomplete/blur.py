@@ -19,9 +19,10 @@ from functools import cached_property
 import numpy as np
 
 from gpzed._types import BoolArray, FloatArray, IntArray
-from gpzed.compiled.fastmath import exp_in_place, is_compiled
-from gpzed.compiled.fastshapes import MAX_RANK, Pairs, blur_coefficients, blur_pull_back, pair_factors, spread_block
-from gpzed.engine.threads import Scratch
+from gpzed.compiled import substitute
+from gpzed.compiled.binding import is_compiled
+from gpzed.compiled.pairs import MAX_RANK, Pairs, pair_factors, spread_block
+from gpzed.engine.blocks import Scratch
 from gpzed.gp.basis import coefficients, pull_back, quadratic_map
 from gpzed.gp.covariance import full_precision
 from gpzed.gp.linalg import cholesky_stack, not_finite
@@ -70,7 +71,7 @@ class Blur:
     V: FloatArray
 
     @cached_property
-    def _parts(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    def parts(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """``Lambda*`` (g, d, d), ``ln |R|`` (g,), ``V L'^-1`` (g, d, r), ``L^-1 V' Lambda`` (g, r, d); ``R = L L'``."""
         Lambda = full_precision(self.Lambda)
         L, L_inverse = _root(Lambda, self.V)
@@ -81,39 +82,35 @@ class Blur:
     @cached_property
     def Ct(self) -> FloatArray:
         """Coefficients of ``ln E[phi]`` on the full quadratic map, (m, q)."""
-        if is_compiled():
-            Ct = blur_coefficients(self.P, full_precision(self.Lambda), self.V)
-            if Ct is None:
-                raise not_finite()
-            return Ct
-        Lambda_star, log_det, _, _ = self._parts
-        C = coefficients(self.P, Lambda_star)
-        C[0] -= 0.5 * log_det
-        return np.ascontiguousarray(C.T)
+        return substitute(blurred_coefficients)(self)
 
     def pull_back(self, grad_C: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Turn the gradient for these coefficients into gradients for P and Lambda, as `basis.pull_back` does.
-
-        With ``T = (I + Psi Lambda)^-1`` the change of ``Lambda*`` is ``T' dLambda T``.
-        """
-        if is_compiled():
-            pulled = blur_pull_back(grad_C, self.P, full_precision(self.Lambda), self.V)
-            if pulled is None:
-                raise not_finite()
-            grad_P, grad_Lambda = pulled
-        else:
-            grad_P, grad_Lambda = self._pull_back(grad_C)
+        """Turn the gradient for these coefficients into gradients for P and Lambda, as `basis.pull_back` does."""
+        grad_P, grad_Lambda = substitute(blurred_pull_back)(self, grad_C)
         if self.Lambda.ndim == 2:
             grad_Lambda = np.diagonal(grad_Lambda, axis1=1, axis2=2)
         return grad_P, grad_Lambda
 
-    def _pull_back(self, grad_C: FloatArray) -> tuple[FloatArray, FloatArray]:
-        Lambda_star, _, K, A = self._parts
-        grad_P, grad_star = pull_back(grad_C, self.P, Lambda_star)
-        G_sum = grad_C[0] if len(Lambda_star) == len(self.P) else grad_C[0].sum(keepdims=True)
-        T = np.eye(len(self.V)) - K @ A
-        own = (0.5 * G_sum)[:, None, None] * (K @ np.swapaxes(K, 1, 2))
-        return grad_P, T @ grad_star @ np.swapaxes(T, 1, 2) - own
+
+def blurred_coefficients(blur: Blur) -> FloatArray:
+    """Return coefficients of ``ln E[phi]`` on the full quadratic map, (m, q)."""
+    Lambda_star, log_det, _, _ = blur.parts
+    C = coefficients(blur.P, Lambda_star)
+    C[0] -= 0.5 * log_det
+    return np.ascontiguousarray(C.T)
+
+
+def blurred_pull_back(blur: Blur, grad_C: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Turn the gradient for these coefficients into gradients for P and full Lambda, (g, d, d).
+
+    With ``T = (I + Psi Lambda)^-1`` the change of ``Lambda*`` is ``T' dLambda T``.
+    """
+    Lambda_star, _, K, A = blur.parts
+    grad_P, grad_star = pull_back(grad_C, blur.P, Lambda_star)
+    G_sum = grad_C[0] if len(Lambda_star) == len(blur.P) else grad_C[0].sum(keepdims=True)
+    T = np.eye(len(blur.V)) - K @ A
+    own = (0.5 * G_sum)[:, None, None] * (K @ np.swapaxes(K, 1, 2))
+    return grad_P, T @ grad_star @ np.swapaxes(T, 1, 2) - own
 
 
 def _root(Lambda: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -280,7 +277,7 @@ class Spread:
         P, V, matrices = self.forms.P, self.kind.V, self.forms.matrices
         m, d = P.shape
         cross = matrices[:, m + 1 :, :m]  # (s, d, m)
-        Lambda_star = np.broadcast_to(self._blur._parts[0], (m, d, d))
+        Lambda_star = np.broadcast_to(self._blur.parts[0], (m, d, d))
         R = 2.0 * np.einsum("jab,bc,scj->sja", Lambda_star, V @ V.T, cross, optimize=True)
         own = np.einsum("sab,ab->s", matrices[:, m + 1 :, m + 1 :], V @ V.T)
         return R, np.einsum("sja,ja->sj", R, P), own
@@ -319,12 +316,12 @@ class Spread:
             for first in range(0, len(C), PAIRS):
                 last = min(first + PAIRS, len(C))
                 products = np.matmul(C[first:last], Zt, out=work[: last - first])
-                exp_in_place(products)
+                np.exp(products, out=products)
                 sums += weights[:, first:last] @ products
             total[:, rows] = sums
         Ct = self._blur.Ct
         Phi = Ct @ quadratic_map(np.ascontiguousarray(Xt), True, np.empty((Ct.shape[1], n)))
-        exp_in_place(Phi)
+        np.exp(Phi, out=Phi)
         total -= np.einsum("jn,sjn->sn", Phi, self.forms.lower @ Phi)
         if self.forms.is_linear:
             R, offset, _ = self._linear

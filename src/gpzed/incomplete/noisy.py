@@ -14,9 +14,9 @@ from functools import cached_property
 import numpy as np
 
 from gpzed._types import FloatArray
-from gpzed.compiled.fastmath import is_compiled
-from gpzed.compiled.fastshapes import MAX_RANK, Pairs, rows_block
-from gpzed.engine.threads import Scratch
+from gpzed.compiled.binding import is_compiled
+from gpzed.compiled.pairs import MAX_RANK, Pairs, rows_block
+from gpzed.engine.blocks import Scratch
 from gpzed.gp.basis import quadratic_map
 from gpzed.gp.covariance import full_precision
 from gpzed.incomplete.blur import Forms
@@ -60,8 +60,7 @@ class NoisyRows:
     @cached_property
     def _pairs(self) -> Pairs:
         j, k, weights = self.forms.pairs
-        none = np.empty((0, 0))
-        return Pairs(j, k, self.forms.plain, self._slopes, none, weights, self.forms.lower, self._linear)
+        return Pairs(j, k, self.forms.plain, self._slopes, None, weights, self.forms.lower, self._linear)
 
     def __call__(self, Xt: FloatArray, V: FloatArray, scratch: Scratch) -> tuple[FloatArray, FloatArray]:
         """Give expected basis functions with columns of the mean function, (M, n), and ``trace(Q Cov[phi])``, (s, n).

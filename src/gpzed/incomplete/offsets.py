@@ -18,11 +18,12 @@ import numpy as np
 from scipy.optimize import minimize
 
 from gpzed._types import BoolArray, FloatArray, IntArray
-from gpzed.engine.threads import Block, Rows, Scratch, by_kind
-from gpzed.gp.evidence import responses
+from gpzed.engine.blocks import Block, Rows, Scratch, by_kind
 from gpzed.gp.parameters import Layout
+from gpzed.gp.state import responses
 from gpzed.incomplete.blur import Kind
-from gpzed.mixture.heads import Heads, Outputs, head_outputs, log_density
+from gpzed.mixture.heads import Heads
+from gpzed.mixture.likelihood import Outputs, head_outputs, log_density
 
 PRECISION = 3.0
 """Of the prior: few rows, or rows that miss inputs at random, leave the offsets near zero (measured:
@@ -89,7 +90,7 @@ def _outputs(X: FloatArray, kind: IntArray, heads: Heads, layout: Layout, kinds:
     state = heads.state(layout, kinds)
     outputs = Outputs(*np.empty((3, heads.K, len(X))))
     for index in by_kind(kind, BLOCK_ROWS):
-        block = Block(np.ascontiguousarray(X[index].T), np.empty(0), np.empty(0), kind=int(kind[index[0]]))
+        block = Block.of_inputs(X[index], int(kind[index[0]]))
         Phi = responses(block, Scratch(), state)[1]
         for target, values in zip(outputs, head_outputs(heads.Theta, Phi), strict=True):
             target[:, index] = values

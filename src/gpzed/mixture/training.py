@@ -1,33 +1,27 @@
-"""Heads of a trained model: the mixture density that takes the place of its one Gaussian, and how it is trained."""
+"""Training of heads on the basis functions of a trained model, by small random batches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from gpzed._types import BoolArray, FloatArray, IntArray
+from gpzed._types import FloatArray, IntArray
+from gpzed.compiled import substitute
+from gpzed.engine.adam import Adam
+from gpzed.engine.blocks import Block, Engine, Rows, Scratch, by_kind
 from gpzed.engine.lbfgs import Iteration
-from gpzed.engine.threads import Engine, Rows, Team
+from gpzed.engine.threads import single_threaded_blas
 from gpzed.errors import NumericalError
-from gpzed.gp.linalg import Factor
-from gpzed.gp.parameters import Layout, MeanFunction, Parameters
-from gpzed.incomplete.blur import Forms, Kind, Spread
-from gpzed.incomplete.noisy import NoisyRows
-from gpzed.incomplete.offsets import fit_offsets, offsets_of, shares_of
-from gpzed.incomplete.refresh import HEADS_EVERY, head_forms, refresh_heads
-from gpzed.mixture.heads import (
-    Components,
-    Heads,
-    fit_head_posteriors,
-    held_out_likelihood,
-    predict_mixture,
-    predict_noisy,
-    score,
-    start_heads,
-)
-from gpzed.mixture.stochastic import StochasticOptions, train_heads
+from gpzed.gp.parameters import Layout, Parameters
+from gpzed.incomplete.blur import Kind
+from gpzed.incomplete.offsets import fit_offsets, offsets_of
+from gpzed.incomplete.refresh import HEADS_EVERY, refresh_heads
+from gpzed.mixture.heads import Heads, head_layout, start_heads
+from gpzed.mixture.likelihood import batch_posterior, fit_head_posteriors, held_out_likelihood
+from gpzed.mixture.predictive import MixtureHeads, score
 
 MAX_ROWS = 200_000
 """Rows in memory that heads are trained on at most; the posterior of their weights is from all rows."""
@@ -35,68 +29,47 @@ SHAPE_PRIOR = 3.0
 """Strength of the prior on shapes, in units of the one for the model with one head: batches find more to over-fit."""
 RIDGE = 0.3
 TOLERANCE = 0.01
-"""What a member of a committee may lose on the rows held out by longer training: in the mixture over-fits cancel."""
+"""What a member of a committee may lose on the held-out rows by longer training: in the mixture over-fits cancel."""
 NOISE_SHIFTS = np.linspace(-1.0, 0.0, 11)
-"""Corrections to ``ln beta`` of all heads among which the rows held out choose."""
+"""Corrections to ``ln beta`` of all heads among which the held-out rows choose."""
+BATCH_ROWS = 256
+GROUP_ROWS = 32
+"""Rows of one kind that go into the same batch, where inputs are uncertain."""
+BATCHES_PER_EPOCH = 80
+"""Batches grow where there would be more than these in a pass over the rows."""
 
 
 @dataclass(frozen=True)
-class MixtureHeads:
-    """Trained heads.
+class StochasticOptions:
+    """How heads are trained.
 
     Attributes
     ----------
-    heads : Heads
-        With basis functions of their own, which started from those of the model.
-    factors : tuple of Factor
-        Of the posterior precisions of each head's mean weights.
-    offsets : ndarray of shape (d, K)
-        Of the log noise precision where inputs are missing, see `gpzed.incomplete.offsets`.
-    mean_function : {"constant", "linear"}
-    best_epoch : int
-    best_score : float
-        Mean log-likelihood of the rows held out, target standardised.
+    n_epochs : int
+        Passes over the training rows.
+    kappa, ridge : float
+        See `gpzed.mixture.likelihood.log_posterior`.
+    tolerance : float
+        The last epoch is kept whose validation score is lower than the best by no more than this.
+    max_time : float or None
+        Seconds after which training ends with the best heads so far.
     """
 
+    n_epochs: int = 80
+    kappa: float = 0.0
+    ridge: float = 0.1
+    tolerance: float = 0.0
+    max_time: float | None = None
+
+
+@dataclass(frozen=True)
+class StochasticReport:
+    """The heads kept by validation score, and the course of training, one entry per epoch."""
+
     heads: Heads
-    factors: tuple[Factor, ...]
-    offsets: FloatArray
-    mean_function: MeanFunction
-    best_epoch: int
     best_score: float
-
-    def predict(
-        self,
-        X: FloatArray,
-        layout: Layout,
-        team: Team,
-        kind: IntArray | None,
-        kinds: tuple[Kind, ...],
-        spreads: Sequence[Spread] = (),
-    ) -> Components:
-        """Mixtures for whitened inputs, target standardised."""
-        parts = predict_mixture(X, self.heads, self.factors, head_layout(layout), team, kind, kinds, spreads)
-        if kind is None or not self.offsets.any():
-            return parts
-        noise = parts.noise_variances * np.exp(-offsets_of(self.offsets, kinds))[kind]
-        return parts._replace(noise_variances=noise)
-
-    def predict_noisy(
-        self, X: FloatArray, V: FloatArray, missing: BoolArray, team: Team, noisy: NoisyRows
-    ) -> Components:
-        """Mixtures for whitened inputs with covariances of their own, some (n, d) of them missing."""
-        parts = predict_noisy(X, V, self.heads, self.factors, team, noisy)
-        noise = parts.noise_variances * np.exp(-shares_of(missing) @ self.offsets)
-        return parts._replace(noise_variances=noise)
-
-    def forms(self, layout: Layout) -> Forms:
-        """Forms for what uncertain inputs add to the variance of each head, and then to each model variance."""
-        return head_forms(self.heads, head_layout(layout), self.factors)
-
-
-def head_layout(layout: Layout) -> Layout:
-    """Layout of the heads of a model: its own, with a constant in the mean function at least."""
-    return replace(layout, mean_function="constant") if layout.mean_function == "zero" else layout
+    best_epoch: int
+    history: tuple[Iteration, ...]
 
 
 def fit_heads(
@@ -126,17 +99,18 @@ def fit_heads(
         Its layout.
     n_heads : int
     valid, everything : Engine
-        Over rows held out, by which the epoch is chosen, and over all rows, from which the posterior is taken.
+        Over held-out rows, by which the epoch is chosen, and over all rows, from which the posterior is taken.
     kinds : tuple of Kind
     options : StochasticOptions
     rng : numpy.random.Generator
     calibrate_noise : bool
-        Whether rows held out may ask for more noise.
+        Whether held-out rows may ask for more noise.
     scatter : bool
         Whether heads start at random places, such that members of a committee differ.
     on_epoch : callable or None
     """
     layout = head_layout(layout)
+    layout.structure.expand(start.Gamma, layout.d)  # basis functions without shapes refuse heads
 
     def validate(heads: Heads) -> float:
         assert valid is not None
@@ -171,3 +145,97 @@ def fit_heads(
         best = float(totals[chosen]) / valid.sum_omega
         heads = heads.with_noise_shift(float(shifts[chosen]), layout.m)
     return MixtureHeads(heads, factors, offsets, layout.mean_function, report.best_epoch, best)
+
+
+Epoch = tuple[Heads, float, int]
+"""Heads after an epoch, their validation score, and its number."""
+
+
+def train_heads(
+    rows: Rows,
+    start: Heads,
+    layout: Layout,
+    score: Callable[[Heads], float] | None,
+    options: StochasticOptions,
+    rng: np.random.Generator,
+    *,
+    kinds: Sequence[Kind] = (),
+    refresh: Callable[[Heads], FloatArray | None] | None = None,
+    refresh_every: int = 10,
+    on_epoch: Callable[[Iteration], bool | None] | None = None,
+) -> StochasticReport:
+    """Train heads, and the basis functions below them, from random batches of rows.
+
+    Parameters
+    ----------
+    rows : Rows
+        Whitened inputs, standardised targets, weights, kinds.
+    start : Heads
+    layout : Layout
+    score : callable or None
+        Validation score of some heads, which decides those that are kept. Without it the last are.
+    options : StochasticOptions
+    rng : numpy.random.Generator
+        Decides the batches.
+    kinds : sequence of Kind
+        How inputs of rows of kind 1, 2, ... are uncertain.
+    refresh : callable or None
+        Gives the variance (n, K) that uncertain inputs add to every head in each row; called every so many epochs.
+    refresh_every : int
+    on_epoch : callable or None
+        Called after every epoch; returning True ends training with the best heads so far.
+    """
+    n = len(rows.y)
+    size = min(n, max(BATCH_ROWS, n // BATCHES_PER_EPOCH))
+    n_batches = max(n // size, 1)
+    adam, scratch = Adam(start.pack(), n_batches * options.n_epochs), Scratch()
+    history: list[Iteration] = []
+    kept = [(start, -np.inf, 0)]
+    started = time.perf_counter()
+    v: FloatArray | None = None
+    with single_threaded_blas():
+        for epoch in range(1, options.n_epochs + 1):
+            objective = norm = 0.0
+            if refresh is not None and (epoch - 1) % refresh_every == 0:
+                v = refresh(start.unpack(adam.mean.copy()))
+            for chosen in shuffled(rows.kind, n, size, rng)[:n_batches]:
+                share = len(chosen) / n
+                priors = options.kappa * share, options.ridge * share
+                blocks, now = list(_blocks(rows, chosen, v)), start.unpack(adam.theta)
+                value, gradient = substitute(batch_posterior)(blocks, scratch, now, layout, kinds, *priors)
+                norm = adam.step(gradient, -1.0 / len(chosen))
+                objective -= value / n
+            heads = start.unpack(adam.mean.copy())
+            reached = np.nan if score is None else score(heads)
+            latest = (heads, reached, epoch)
+            kept = [latest] if score is None else _within(options.tolerance, kept, latest)
+            history.append(Iteration(epoch, adam.count, time.perf_counter() - started, objective, norm, reached))
+            if on_epoch is not None and on_epoch(history[-1]):
+                break
+            if options.max_time is not None and time.perf_counter() - started > options.max_time:
+                break
+    return StochasticReport(*kept[-1], tuple(history))
+
+
+def _within(tolerance: float, kept: list[Epoch], latest: Epoch) -> list[Epoch]:
+    """Epochs whose score is lower than the best so far by no more than the tolerance; never none."""
+    best = np.fmax(max(score for _, score, _ in kept), latest[1])
+    return [epoch for epoch in (*kept, latest) if epoch[1] >= best - tolerance]
+
+
+def shuffled(kind: IntArray | None, n: int, size: int, rng: np.random.Generator) -> list[IntArray]:
+    """Positions of n rows in random batches; rows of one kind keep together in small groups, which cost less."""
+    order = rng.permutation(n)
+    if kind is not None and kind.any():
+        groups = by_kind(kind[order], GROUP_ROWS)
+        order = np.concatenate([order[groups[i]] for i in rng.permutation(len(groups))])
+    return [order[i : i + size] for i in range(0, n, size)]
+
+
+def _blocks(rows: Rows, chosen: IntArray, v: FloatArray | None) -> Iterator[Block]:
+    """Blocks of one kind each."""
+    groups = [chosen] if rows.kind is None else [chosen[index] for index in by_kind(rows.kind[chosen], len(chosen))]
+    for index in groups:
+        kind = 0 if rows.kind is None else int(rows.kind[index[0]])
+        added = None if v is None or kind == 0 else np.ascontiguousarray(v[index].T)
+        yield Block(np.ascontiguousarray(rows.X[index].T), rows.y[index], rows.omega[index], kind=kind, v=added)

@@ -17,7 +17,8 @@ import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
 from gpzed._types import FloatArray
-from gpzed.engine.threads import Scratch, Team, block_rows
+from gpzed.engine.blocks import Scratch, block_rows
+from gpzed.engine.threads import Team
 from gpzed.gp.whitening import Moments, Whitening, fit_whitening
 from gpzed.incomplete.density import Density, Observations, normalise
 from gpzed.model.data import TrainingData

@@ -13,7 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from gpzed._types import AnyArray
-from gpzed.engine.threads import Engine, Rows, StreamEngine, ThreadEngine
+from gpzed.engine.blocks import Engine, Rows
+from gpzed.engine.stream import StreamEngine
+from gpzed.engine.threads import ThreadEngine
 from gpzed.gp.whitening import Moments, Whitening, WhiteningMethod, fit_whitening
 from gpzed.incomplete.parts import PatternTable
 from gpzed.incomplete.patterns import MIXTURE_ROWS, ErrorClasses, InputModel, PatternMoments, RawRows, fit_inputs

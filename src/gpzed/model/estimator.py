@@ -41,9 +41,8 @@ class GPzRegressor(FittedModel):
     ----------
     n_basis : int or "auto"
         Number m of basis functions. "auto" lets it grow with the number of training rows (see Notes).
-    covariance : {"VC", "GC", "VD", "GD", "VL", "GL", "ANN"}
+    covariance : {"VC", "GC", "VD", "GD", "VL", "GL"}
         Structure of the basis functions' covariances: variable or global; full covariance, diagonal, or length-scale.
-        "ANN" has sigmoids in their place, the neurons of a network with one hidden layer (appendix B).
     noise : {"heteroscedastic", "homoscedastic"}
         Noise variance as a function of the inputs (section 5 of the paper), or constant (section 3).
     relevance : {"ard", "shared"}
@@ -69,8 +68,7 @@ class GPzRegressor(FittedModel):
         variances stay calibrated), or its noise precision, as in the paper (they do not; held-out rows then stop
         training early, so that `validation_fraction` 0 is needed for the paper's behaviour).
     shape_prior : float
-        Strength of the prior that draws the shapes of the basis functions together (with "ANN": the weights of the
-        neurons to zero); 0 for the paper's objective.
+        Strength of the prior that draws the shapes of the basis functions together; 0 for the paper's objective.
     validation_fraction : float
         Part of the training rows held out to choose the iterate; 0 for none. Held-out rows still enter the final
         posterior of the weights.

@@ -95,12 +95,12 @@ class FittedModel(PredictsDistribution):
 
     @property
     def basis_centers_(self) -> FloatArray:
-        """Centres P of the basis functions of the first member, whitened, (m, d); with "ANN" their weights."""
+        """Centres P of the basis functions of the first member, whitened, (m, d)."""
         return self.members_[0].parameters.P
 
     @property
     def basis_factors_(self) -> FloatArray:
-        """Square roots Gamma of their precisions, of a shape that depends on `covariance`; with "ANN" their biases."""
+        """Square roots Gamma of their precisions, of a shape that depends on `covariance`."""
         return self.members_[0].parameters.Gamma
 
     @property

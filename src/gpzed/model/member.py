@@ -11,15 +11,16 @@ import numpy as np
 from gpzed._types import FloatArray
 from gpzed.engine.lbfgs import Iteration
 from gpzed.engine.threads import Team
-from gpzed.gp.evidence import State, make_state
 from gpzed.gp.parameters import Layout, Parameters
 from gpzed.gp.posterior import Posterior
 from gpzed.gp.predictive import Predictive, predict, predict_noisy, variance_forms
+from gpzed.gp.state import State, make_state
 from gpzed.incomplete.blur import Forms, Kind, Spread
 from gpzed.incomplete.noisy import NoisyRows
 from gpzed.incomplete.parts import MAX_PARTS, PatternTable, RowParts, parts_with_errors
 from gpzed.incomplete.patterns import Pattern, patterns_of
-from gpzed.mixture.training import MixtureHeads, head_layout
+from gpzed.mixture.heads import head_layout
+from gpzed.mixture.predictive import MixtureHeads
 from gpzed.model.data import Standardisation
 from gpzed.prediction import Prediction
 
@@ -126,7 +127,6 @@ class Member:
         RowParts
         """
         parts, table = self.parts(X, X_std)
-        require_covariance(self.layout, table.kinds)
         state = self.make_state(table.kinds)
         if parts.V is None:
             spreads = [self._spread(label, kind) for label, kind in zip(table.labels, table.kinds, strict=True)]
@@ -188,12 +188,3 @@ class Member:
                 self._spreads.pop(next(iter(self._spreads)))
             self._spreads[label] = Spread(self._forms, kind)
         return self._spreads[label]
-
-
-def require_covariance(layout: Layout, kinds: Sequence[Kind]) -> None:
-    """Refuse uncertain inputs where the basis functions are sigmoids, whose expectation has no closed form."""
-    if kinds and layout.structure.is_sigmoid:
-        raise ValueError(
-            '`covariance` is "ANN", which takes no missing (NaN) or noisy inputs; give complete rows, or choose one of '
-            'the covariances, such as "VC".'
-        )

@@ -9,7 +9,8 @@ from typing import Any
 from gpzed.errors import ModelFormatError
 from gpzed.gp.covariance import Structure, get_structure
 from gpzed.gp.parameters import Layout
-from gpzed.mixture.training import MixtureHeads, head_layout
+from gpzed.mixture.heads import head_layout
+from gpzed.mixture.predictive import MixtureHeads
 from gpzed.model.container import pack_record, unpack_record
 from gpzed.model.coverage import Coverage
 from gpzed.model.member import Member

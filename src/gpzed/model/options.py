@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gpzed.engine.lbfgs import Budget
-from gpzed.gp.covariance import BASES, Structure
+from gpzed.gp.covariance import STRUCTURES, Structure
 from gpzed.gp.initialize import InitMethod
 
 Calibration = Literal["global", "local", "noise", "none"]
@@ -95,11 +95,6 @@ def check_options(estimator: Any) -> None:
     """
     options = estimator.get_params(deep=False)
     check_values(options)
-    if options.get("covariance") == "ANN" and options.get("n_heads", 1) > 1:
-        raise ValueError(
-            f'`covariance` is "ANN" but `n_heads` is {options["n_heads"]}; expected 1, since mixtures are for the '
-            'covariances alone. Set `n_heads` to 1, or `covariance` to one such as "VC".'
-        )
     if options.get("calibrate") == "local" and not options.get("coverage", True):
         raise ValueError(
             '`calibrate` is "local" but `coverage` is False; expected True, since regions are those of its density. '
@@ -116,8 +111,7 @@ def check_values(options: dict[str, Any]) -> None:
 
 def choose_n_basis(n: int, d: int, structure: Structure) -> int:
     """Choose the number of basis functions for n training rows with d features."""
-    numbers = d + {"L": 1, "D": d, "C": d * (d + 1) // 2, "N": 1}[structure.code[1]] * (not structure.is_global)
-    return int(min(max(n / (ROWS_PER_NUMBER * numbers), MIN_BASIS), MAX_BASIS))
+    return int(min(max(n / (ROWS_PER_NUMBER * (d + structure.n_shape(d))), MIN_BASIS), MAX_BASIS))
 
 
 Check = Callable[[str, Any], None]
@@ -133,6 +127,10 @@ def _one_of(*allowed: str) -> Check:
             raise ValueError(f"`{name}` is {value!r}; expected one of {listed}.{hint}")
 
     return check
+
+
+def _structure(name: str, value: Any) -> None:
+    _one_of(*STRUCTURES)(name, value)  # a table that may grow
 
 
 def _count(*, auto: bool = False, optional: bool = False) -> Check:
@@ -175,7 +173,7 @@ def _training(name: str, value: Any) -> None:
 
 CONSTRAINTS: dict[str, Check] = {
     "n_basis": _count(auto=True),
-    "covariance": _one_of(*BASES),
+    "covariance": _structure,
     "noise": _one_of("heteroscedastic", "homoscedastic"),
     "relevance": _one_of("ard", "shared"),
     "mean_function": _one_of("zero", "constant", "linear"),

@@ -8,26 +8,26 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gpzed._types import FloatArray
+from gpzed.engine.blocks import Engine
 from gpzed.engine.lbfgs import Iteration, OptimizeReport, Progress, minimize
-from gpzed.engine.threads import Engine
 from gpzed.errors import NumericalError
-from gpzed.gp.evidence import Evaluation, State, evaluate, fit_posterior
+from gpzed.gp.evidence import Evaluation, evaluate, fit_posterior
 from gpzed.gp.initialize import MAX_ROWS, initialize
 from gpzed.gp.parameters import Layout, MeanFunction
 from gpzed.gp.posterior import Posterior
 from gpzed.gp.predictive import score
 from gpzed.gp.prior import log_prior
+from gpzed.gp.state import State
 from gpzed.gp.whitening import WhiteningMethod
 from gpzed.incomplete.blur import Kind
 from gpzed.incomplete.refresh import refresh
-from gpzed.mixture.stochastic import StochasticOptions
 from gpzed.mixture.training import MAX_ROWS as HEADS_ROWS
 from gpzed.mixture.training import RIDGE as HEADS_RIDGE
 from gpzed.mixture.training import SHAPE_PRIOR as HEADS_SHAPE_PRIOR
 from gpzed.mixture.training import TOLERANCE as HEADS_TOLERANCE
-from gpzed.mixture.training import fit_heads
+from gpzed.mixture.training import StochasticOptions, fit_heads
 from gpzed.model.data import Standardisation, TrainingData, fit_standardisation
-from gpzed.model.member import Member, TrainingReport, require_covariance
+from gpzed.model.member import Member, TrainingReport
 from gpzed.model.options import Training
 
 NOISE_SHIFTS = np.linspace(-3.0, 0.0, 13)
@@ -167,7 +167,6 @@ def train_member(
     sizes = data.stages(stage_sizes(data.n, training.coarse_to_fine and valid is not None))
     assert map_.table is not None
     kinds = map_.table.kinds
-    require_covariance(layout, kinds)
     sizes += sizes[-1:] * (UNCERTAIN_STAGES - 1 if kinds else 0)
     objective: _Objective | None = None
     while True:

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from gpzed._types import FloatArray
-from gpzed.compiled.fastmath import is_compiled
-from gpzed.compiled.fastpoint import least_loss_points
+from gpzed.compiled.binding import is_compiled
+from gpzed.compiled.points import least_loss_points
 from gpzed.prediction._mixture import Mixture, build, component_quantile, row_chunks
 
 KNEE = 0.1

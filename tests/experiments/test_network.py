@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import reference
+from experiments.rivals.network import log_sigmoid
 from gpzed.engine.threads import Team, ThreadEngine
-from gpzed.gp.basis import log_sigmoid
 from gpzed.gp.evidence import evaluate, fit_posterior
 from gpzed.gp.initialize import initialize
 from gpzed.gp.parameters import Layout, Parameters

@@ -1,0 +1,134 @@
+"""The compiled library as Python sees it, derived from its header `gpzed.h`.
+
+Every function takes one struct; `call` fills it from keyword arguments, allots the work memory that the function asks
+for, and runs it without Python's lock. Where the library was not compiled, or for another version of the header,
+`is_compiled` is false and NumPy does the work.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from gpzed._types import FloatArray
+    from gpzed.engine.blocks import Scratch
+
+HEADER = Path(__file__).with_name("gpzed.h")
+_SCALARS = {"size_t": ctypes.c_size_t, "ptrdiff_t": ctypes.c_ssize_t, "double": ctypes.c_double}
+
+
+def is_compiled() -> bool:
+    """Whether the compiled functions can be used."""
+    return _library is not None
+
+
+def call(function: str, scratch: Scratch | None = None, **fields: Any) -> bool:
+    """Run a compiled function on the struct of its name; tell whether it succeeded.
+
+    Parameters
+    ----------
+    function : str
+        Without the prefix ``gpzed_``.
+    scratch : Scratch or None
+        Where work memory comes from; new memory if None.
+    **fields
+        Of the struct: numbers, arrays or None, and structs of `fill`. Arrays that are only read may be of any layout;
+        results must be contiguous.
+    """
+    assert _library is not None
+    struct = fill(function, **fields)
+    pointer = ctypes.byref(struct)
+    if hasattr(struct, "work"):
+        size = (getattr(_library, f"gpzed_{function}_work_size")(pointer),)
+        work = np.empty(size) if scratch is None else scratch.array("work", size)
+        struct.work = work.ctypes.data
+    return not getattr(_library, f"gpzed_{function}")(pointer)
+
+
+def fill(name: str, **fields: Any) -> Any:
+    """Return a struct of the header that is filled with numbers, arrays and other structs, which live as long as it."""
+    struct = STRUCTS[name]()
+    struct.owned = []  # a struct of C holds addresses alone
+    for field, value in fields.items():
+        if isinstance(value, np.ndarray):
+            if not value.flags.c_contiguous or value.dtype not in (np.float64, np.int64):
+                assert field in struct.read_only, f"{name}.{field} must be contiguous"
+                value = np.ascontiguousarray(value, dtype=np.float64)
+            struct.owned.append(value)
+            value = value.ctypes.data
+        elif isinstance(value, (ctypes.Structure, ctypes.Array)):
+            struct.owned.append(value)
+            if isinstance(value, ctypes.Array):
+                value = ctypes.addressof(value)
+        if value is not None:
+            setattr(struct, field, value)
+    return struct
+
+
+def array_of(name: str, structs: list[Any]) -> Any:
+    """Return structs one after the other, as C has an array of them."""
+    array: Any = (STRUCTS[name] * len(structs))(*structs)
+    array.owned = structs
+    return array
+
+
+def inputs(Xt: FloatArray) -> Any:
+    """Return inputs (d, n) of any strides as a struct."""
+    Xt = np.asarray(Xt, dtype=np.float64)
+    stride_feature, stride_row = (stride // 8 for stride in Xt.strides)
+    struct = fill("inputs", n=Xt.shape[1], d=Xt.shape[0], stride_feature=stride_feature, stride_row=stride_row)
+    struct.owned, struct.Xt = [Xt], Xt.ctypes.data
+    return struct
+
+
+def kept_size(**fields: Any) -> int:
+    """Return the numbers that `forward` keeps for `backward`."""
+    assert _library is not None
+    return int(_library.gpzed_kept_size(ctypes.byref(fill("forward", **fields))))
+
+
+def read_structs(header: str) -> dict[str, type[ctypes.Structure]]:
+    """Return the structs that a header declares, by name, each with the names of what it only reads."""
+    header = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
+    structs: dict[str, type[ctypes.Structure]] = {}
+    for name, body in re.findall(r"struct (\w+) \{(.*?)\};", header, flags=re.DOTALL):
+        fields: list[tuple[str, Any]] = []
+        read_only = set()
+        for declaration in filter(None, map(str.strip, body.split(";"))):
+            const, struct, kind, names = re.fullmatch(r"(const )?(struct )?(\w+) (.+)", declaration).groups()  # type: ignore[union-attr]
+            for field in map(str.strip, names.split(",")):
+                scalar = structs[kind] if struct and "*" not in field else _SCALARS.get(kind)
+                fields.append((field.strip("*"), ctypes.c_void_p if "*" in field else scalar))
+                read_only |= {field.strip("*")} if const else set()
+        structs[name] = type(name, (ctypes.Structure,), {"_fields_": fields, "read_only": read_only})
+    return structs
+
+
+def _load(header: str) -> ctypes.CDLL | None:
+    """Load the compiled functions; None where they were not compiled, or for another machine or version."""
+    try:
+        library = ctypes.CDLL(str(HEADER.with_name("_kernels.so")))
+        if library.gpzed_checksum() & 0xFFFFFFFF != zlib.crc32(header.encode()):
+            return None
+        for result, name, struct in re.findall(
+            r"^(int|size_t) gpzed_(\w+)\(const struct (\w+) \*", header, re.MULTILINE
+        ):
+            function = getattr(library, f"gpzed_{name}")
+            function.argtypes = [ctypes.POINTER(STRUCTS[struct])]
+            function.restype = ctypes.c_size_t if result == "size_t" else ctypes.c_int
+        library.gpzed_set_lanes.argtypes = [ctypes.c_size_t]
+    except (OSError, AttributeError):
+        return None
+    return library
+
+
+_text = HEADER.read_text()
+STRUCTS = read_structs(_text)
+CONSTANTS = {name: int(value) for name, value in re.findall(r"^#define (\w+) (\d+)", _text, re.MULTILINE)}
+_library = _load(_text)

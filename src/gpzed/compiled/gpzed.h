@@ -1,0 +1,234 @@
+/* Arguments of the compiled functions: all that Python knows of them. `binding.py` reads this file.
+ *
+ * One struct for every function, and parts that several of them share. A declaration is one type and its names; arrays
+ * are contiguous and stored features first, pointers to const are only read. What a function does not need may be NULL.
+ * Functions return 0, or 1 where they failed; `gpzed_NAME_work_size` gives the numbers that `work` must hold.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#define MAX_RANK 16 /* columns of V at most where rows have uncertain inputs */
+
+/* Inputs of n rows; strides are in numbers. */
+struct inputs {
+    size_t n, d;
+    ptrdiff_t stride_feature, stride_row;
+    const double *Xt;
+};
+
+/* What else belongs to rows: targets, weights, weights of ln beta in the likelihood, variance beside that of the noise. */
+struct targets {
+    const double *y, *omega, *c;
+    const double *v; /* (n), or (K, n) for K heads, or NULL */
+};
+
+/* Basis functions, ln Phi = C'Z on the quadratic map of q features, and k columns of the mean function. */
+struct basis {
+    size_t m, q, k, is_full;
+    const double *Ct; /* (m, q) */
+};
+
+/* ln beta = u'Phi + b (Eq. 5.10), within +-max_log_beta. */
+struct noise {
+    double b, max_log_beta;
+    const double *u;
+};
+
+/* First pass. */
+struct forward {
+    struct inputs inputs;
+    struct targets targets;
+    struct basis basis;
+    struct noise noise;
+    double *kept; /* Psi and B^1/2 for the second pass, gpzed_kept_size() numbers, or NULL */
+    double *work;
+    double *PhiT_B_Phi, *PhiT_B_y, *log_det; /* added to; the last is sum c ln(B / omega) */
+};
+int gpzed_forward(const struct forward *c);
+size_t gpzed_forward_work_size(const struct forward *c);
+size_t gpzed_kept_size(const struct forward *c);
+
+/* Second pass. */
+struct backward {
+    struct inputs inputs;
+    struct targets targets;
+    struct basis basis;
+    struct noise noise;
+    const double *w;       /* (m + k) */
+    const double *inverse; /* S^-1, or NULL: then */
+    const double *whitener; /* lower triangular W with S^-1 = W'W */
+    const double *kept;    /* of the first pass, or NULL */
+    double *work;
+    double *ZT_G, *PhiT_g, *sum_g, *misfit; /* added to */
+};
+int gpzed_backward(const struct backward *c);
+size_t gpzed_backward_work_size(const struct backward *c);
+
+/* Mean, model variance and noise variance (Eq. 5.8-5.10). */
+struct predict {
+    struct inputs inputs;
+    struct basis basis;
+    struct noise noise;
+    const double *w, *whitener;
+    double *work;
+    double *moments; /* (3, n) */
+};
+int gpzed_predict(const struct predict *c);
+size_t gpzed_predict_work_size(const struct predict *c);
+
+/* K heads: means, log noise precisions within bounds and gates are Theta'Phi. */
+struct head_outputs {
+    size_t K;
+    double min_log_beta, max_log_beta;
+    const double *Theta; /* (m + k, 3 K) */
+};
+
+/* Likelihood of a mixture of heads and its gradient. */
+struct heads {
+    struct inputs inputs;
+    struct targets targets;
+    struct basis basis;
+    struct head_outputs outputs;
+    double *work;
+    double *ZT_G, *PhiT_H; /* added to; both NULL if no gradient is wanted */
+    double *log_likelihood; /* added to */
+};
+int gpzed_heads(const struct heads *c);
+size_t gpzed_heads_work_size(const struct heads *c);
+
+/* Predicted mixtures. */
+struct mixture {
+    struct inputs inputs;
+    struct basis basis;
+    struct head_outputs outputs;
+    const double *whiteners; /* (K, m + k, m + k), lower triangular */
+    double *work;
+    double *components; /* (4, K, n): weights, means, model variances, noise variances */
+};
+int gpzed_mixture(const struct mixture *c);
+size_t gpzed_mixture_work_size(const struct mixture *c);
+
+/* Shapes of m basis functions, of one Lambda if `is_shared`, and inputs uncertain by V V'. */
+struct shapes {
+    size_t m, d, r, is_shared;
+    const double *P, *Lambda, *V; /* (m, d), (m or 1, d, d), (d, r) */
+};
+
+/* Coefficients of ln E[phi] on the full quadratic map. */
+struct blur {
+    struct shapes shapes;
+    size_t keeps; /* whether `work` is left to blur_gradient */
+    double *work;
+    double *Ct; /* (m, q) */
+};
+int gpzed_blur(const struct blur *c);
+size_t gpzed_blur_work_size(const struct blur *c);
+
+/* The way back from their gradient. */
+struct blur_gradient {
+    struct shapes shapes;
+    size_t recalls; /* whether `work` holds what blur found */
+    double *work;
+    const double *grad_C; /* (q, m) */
+    double *grad_P, *grad_Lambda; /* added to */
+};
+int gpzed_blur_gradient(const struct blur_gradient *c);
+size_t gpzed_blur_gradient_work_size(const struct blur_gradient *c);
+
+/* Prior that draws shapes (m, d, d) together. */
+struct shape_prior {
+    size_t m, d;
+    double kappa;
+    const double *Lambda;
+    double *work;
+    double *value, *grad_Lambda; /* added to */
+};
+int gpzed_shape_prior(const struct shape_prior *c);
+size_t gpzed_shape_prior_work_size(const struct shape_prior *c);
+
+/* Pairs of basis functions and quadratic forms of their weights. */
+struct pairs {
+    size_t count, r, s;     /* pairs, columns of V, forms */
+    const int64_t *j, *k;   /* the two basis functions of each pair */
+    const double *plain;    /* (m, q): ln phi on the quadratic map */
+    const double *slopes;   /* (m r, 1 + d): V' grad ln phi, linear in x */
+    const double *factors;  /* (count, 1 + r (r + 1) / 2) of pair_factors */
+    const double *weights;  /* (s, count) */
+    const double *matrices; /* (s, m, m), lower triangular, for the products of expected basis functions */
+    const double *linear;   /* what a linear mean function adds for each of them, or NULL */
+};
+
+/* -1/2 ln |R| and the rows of L^-1 / 2^1/2, R = I + VLV_j + VLV_k = L L', of every pair. */
+struct pair_factors {
+    size_t count, r;
+    const int64_t *j, *k;
+    const double *VLV; /* (m, r, r) */
+    double *factors;
+};
+int gpzed_pair_factors(const struct pair_factors *c);
+
+/* trace(Q Cov[phi]) of every form Q, but for a constant, in rows of one kind. */
+struct spread {
+    struct inputs inputs;
+    struct basis basis; /* of the expected basis functions */
+    struct pairs pairs; /* linear: (s, m, 1 + d) */
+    double *work;
+    double *totals; /* (s, n) */
+};
+int gpzed_spread(const struct spread *c);
+size_t gpzed_spread_work_size(const struct spread *c);
+
+/* The same, and E[phi], where each row has an uncertainty of its own. */
+struct rows {
+    struct inputs inputs;
+    size_t m;
+    const double *V;      /* (d (d + 1) / 2, n), lower triangles */
+    const double *Lambda; /* (m, d, d) */
+    struct pairs pairs;   /* slopes: grad ln phi; no factors; linear: (s, m, d), weights of Cov[x, phi] */
+    double *work;
+    double *totals, *Phi; /* (s, n), (m, n) */
+};
+int gpzed_rows(const struct rows *c);
+size_t gpzed_rows_work_size(const struct rows *c);
+
+/* Rows of one kind in a batch. */
+struct part {
+    struct inputs inputs;
+    struct targets targets;
+    size_t r;
+    const double *V; /* (d, r) */
+};
+
+/* Log posterior of heads given a batch, and its gradient. Parameters are P (m, d), Gamma and Theta in one vector. */
+struct posterior {
+    size_t m, d, k, gamma, is_shared; /* gamma: 0 isotropic, 1 diagonal, 2 full */
+    size_t n_parts;
+    const struct part *parts;
+    struct head_outputs outputs; /* its Theta is ignored */
+    double kappa, ridge;         /* of the priors */
+    const double *theta;
+    double *work;
+    double *value, *gradient;
+};
+int gpzed_posterior(const struct posterior *c);
+size_t gpzed_posterior_work_size(const struct posterior *c);
+
+/* Points of least expected loss of Gaussian mixtures, given before they are cut. */
+struct points {
+    size_t n, K, G;                               /* rows, components, nodes of each */
+    size_t newton_steps, max_steps;
+    double lower, uncut;                          /* where densities are cut, or -inf */
+    double knee, smallest, negligible, tolerance;
+    const double *weights, *means, *stds;         /* (n, K) */
+    const double *t, *above, *share;              /* (G): nodes of a Gaussian, probability above, weight */
+    double *work;
+    double *points;                               /* (n) */
+};
+int gpzed_points(const struct points *c);
+size_t gpzed_points_work_size(const struct points *c);
+
+/* Numbers in the widest vectors to use; 0 for the widest that the processor has. */
+void gpzed_set_lanes(size_t lanes);
+
+/* Checksum of this file when the library was compiled. */
+uint32_t gpzed_checksum(void);

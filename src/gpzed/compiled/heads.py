@@ -1,0 +1,122 @@
+"""Likelihood, predictions and the posterior of batches of a mixture of heads, each in one compiled call.
+
+Batches of training are small: in NumPy most of a step is Python's own time, with its lock held, so that members of a
+committee wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpzed._types import FloatArray
+from gpzed.compiled.binding import array_of, call, fill, inputs
+from gpzed.compiled.passes import basis_struct
+from gpzed.engine.blocks import Block, Scratch, Sums
+from gpzed.gp.basis import Gaussians
+from gpzed.gp.linalg import Factor
+from gpzed.gp.parameters import Layout
+from gpzed.gp.state import State, pulled_back
+from gpzed.incomplete.blur import Kind
+from gpzed.mixture import likelihood as numpy_likelihood
+from gpzed.mixture.heads import Heads
+from gpzed.mixture.likelihood import LOG_BETA_RANGE
+
+_GAMMA = {"L": 0, "D": 1, "C": 2}
+
+
+def likelihood(block: Block, scratch: Scratch, state: State, Theta: FloatArray) -> Sums:
+    """Likelihood of a block and its gradient, see `gpzed.mixture.likelihood.likelihood`."""
+    basis = _basis(block, state)
+    ZT_G, PhiT_H, total = np.zeros(basis.Ct.shape[::-1]), np.zeros(Theta.shape), np.zeros(())
+    call("heads", scratch, **_fields(block, state, Theta), ZT_G=ZT_G, PhiT_H=PhiT_H, log_likelihood=total)
+    return pulled_back((ZT_G, PhiT_H, total), block, state)
+
+
+def held_out_likelihood(block: Block, scratch: Scratch, state: State, Theta: FloatArray) -> Sums:
+    """Likelihood of a block alone, see `gpzed.mixture.likelihood.held_out_likelihood`."""
+    total = np.zeros(())
+    call("heads", scratch, **_fields(block, state, Theta), log_likelihood=total)
+    return (total,)
+
+
+def moments(
+    block: Block, scratch: Scratch, state: State, Theta: FloatArray, factors: Sequence[Factor]
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Weights, means and variances of the components, see `gpzed.mixture.likelihood.moments`."""
+    components = np.empty((4, len(factors), block.Xt.shape[1]))
+    call(
+        "mixture",
+        scratch,
+        inputs=inputs(block.Xt),
+        basis=basis_struct(_basis(block, state), state.k),
+        outputs=_outputs(Theta.shape[1] // 3, Theta),
+        whiteners=np.stack([factor.whitener for factor in factors]),
+        components=components,
+    )
+    return components[0], components[1], components[2], components[3]
+
+
+def batch_posterior(
+    blocks: Sequence[Block],
+    scratch: Scratch,
+    heads: Heads,
+    layout: Layout,
+    kinds: Sequence[Kind],
+    kappa: float,
+    ridge: float,
+) -> tuple[float, FloatArray]:
+    """Log posterior of a batch and its gradient, see `gpzed.mixture.likelihood.batch_posterior`."""
+    structure, theta = layout.structure, heads.pack()
+    value, gradient = np.zeros(()), np.empty(len(theta))
+    succeeded = call(
+        "posterior",
+        scratch,
+        m=layout.m,
+        d=layout.d,
+        k=layout.k,
+        gamma=_GAMMA[structure.code[1]],
+        is_shared=structure.is_global,
+        n_parts=len(blocks),
+        parts=array_of("part", [_part(block, kinds) for block in blocks]),
+        outputs=_outputs(heads.K, None),
+        kappa=kappa,
+        ridge=ridge,
+        theta=theta,
+        value=value,
+        gradient=gradient,
+    )
+    if not succeeded:  # shapes that are not positive definite
+        return numpy_likelihood.batch_posterior(blocks, scratch, heads, layout, kinds, kappa, ridge)
+    return float(value), gradient
+
+
+def _basis(block: Block, state: State) -> Gaussians:
+    basis = state.basis_of(block.kind)
+    assert isinstance(basis, Gaussians)
+    return basis
+
+
+def _outputs(K: int, Theta: FloatArray | None) -> Any:
+    low, high = LOG_BETA_RANGE
+    return fill("head_outputs", K=K, min_log_beta=low, max_log_beta=high, Theta=Theta)
+
+
+def _fields(block: Block, state: State, Theta: FloatArray) -> dict[str, Any]:
+    K = Theta.shape[1] // 3
+    v = None if block.v is None else np.broadcast_to(block.v, (K, len(block.y)))
+    return {
+        "inputs": inputs(block.Xt),
+        "targets": fill("targets", y=block.y, omega=block.omega, v=v),
+        "basis": basis_struct(_basis(block, state), state.k),
+        "outputs": _outputs(K, Theta),
+    }
+
+
+def _part(block: Block, kinds: Sequence[Kind]) -> Any:
+    """Return rows of one kind as a struct; v, if any, is that of every head, (K, n)."""
+    V = kinds[block.kind - 1].V if block.kind else np.zeros((len(block.Xt), 0))
+    targets = fill("targets", y=block.y, omega=block.omega, v=block.v)
+    return fill("part", inputs=inputs(block.Xt), targets=targets, r=V.shape[1], V=V)

@@ -1,0 +1,73 @@
+"""Adam (Kingma & Ba 2015) with a one-cycle schedule (Smith & Topin 2018), for steps by small random batches.
+
+L-BFGS on all rows stops in one of many poor optima that the likelihood of a mixture has; noisy steps that become
+smaller and smaller do not (measured: docs/explanation/mixtures.md). What is scored and used is the mean of the
+parameters over the last steps (Polyak & Juditsky 1992), which the noise of the steps hardly moves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpzed._types import FloatArray
+
+PEAK_RATE = 0.02
+WARM_UP = 0.3
+"""Part of the schedule in which the rate rises."""
+MAX_NORM = 5.0
+"""Longer gradients (per row) are shortened to this."""
+MOMENTUM = 0.95, 0.85
+"""Of the mean gradient, at the ends and at the peak of the schedule."""
+DECAY, EPSILON = 0.999, 1e-8
+MEMORY = 0.05
+"""Part of the schedule over which parameters are averaged."""
+
+
+class Adam:
+    """Parameters on their way: steps of a length that follows a schedule.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (p,)
+        Where to start.
+    total : int
+        Steps that the schedule is made for.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (p,)
+        The parameters now.
+    mean : ndarray of shape (p,)
+        Their mean over the last steps.
+    count : int
+        Steps taken.
+    """
+
+    def __init__(self, theta: FloatArray, total: int) -> None:
+        self.theta, self.mean, self.count = theta.copy(), theta.copy(), 0
+        self._first, self._second = np.zeros_like(theta), np.zeros_like(theta)
+        self._total, self._bias = total, 1.0
+
+    def step(self, gradient: FloatArray, scale: float) -> float:
+        """Take a step against `scale` times a gradient; return the norm of that."""
+        rate, momentum = schedule(self.count / self._total)
+        self.count += 1
+        self._bias *= momentum
+        norm = abs(scale) * float(np.sqrt(np.cumsum(gradient * gradient)[-1]))  # in order, whatever the BLAS
+        g = (scale * MAX_NORM / norm if norm > MAX_NORM else scale) * gradient
+        self._first += (1.0 - momentum) * (g - self._first)
+        self._second += (1.0 - DECAY) * (g * g - self._second)
+        rate /= 1.0 - self._bias  # corrections for the start at zero, of the mean and the mean square
+        root_scale = 1.0 / (1.0 - DECAY**self.count)
+        self.theta -= rate * self._first / (np.sqrt(self._second * root_scale) + EPSILON)
+        self.mean += min(1.0, 1.0 / (MEMORY * self._total)) * (self.theta - self.mean)
+        return norm
+
+
+def schedule(progress: float) -> tuple[float, float]:
+    """Return learning rate and momentum at a point, 0 to 1, of the schedule."""
+    rising = progress < WARM_UP
+    position = progress / WARM_UP if rising else (progress - WARM_UP) / (1.0 - WARM_UP)
+    height = 0.5 * (1.0 - np.cos(np.pi * position)) if rising else 0.5 * (1.0 + np.cos(np.pi * position))
+    low = PEAK_RATE / 25.0 if rising else 0.0
+    return low + (PEAK_RATE - low) * height, MOMENTUM[0] + (MOMENTUM[1] - MOMENTUM[0]) * height

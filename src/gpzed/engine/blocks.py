@@ -1,0 +1,208 @@
+"""Blocks of rows, the kernels that work on them, and what is asked of an engine. No mathematics.
+
+A *kernel* is a pure function ``(block, scratch, *arguments) -> tuple of arrays``; an engine applies it, or its compiled
+twin (`gpzed.compiled`), to every block and adds up the results. Sums are formed in an order that depends on the data
+alone, so that they do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from gpzed._types import FloatArray, IntArray
+from gpzed.compiled import substitute
+
+Sums = tuple[FloatArray, ...]
+Kernel = Callable[..., Sums]
+
+MAX_GROUPS = 64
+"""Partial sums per pass: enough for the threads of a node, few enough to be cheap to add."""
+GROUP_BYTES = 64_000_000
+"""Memory that the partial sums may take together."""
+CACHE_ELEMENTS = 262_144
+"""Elements of one array over a block: 2 MB. Smaller ones would stay closer to the core, but every call costs its share
+of Python, and threads wait for each other in between (measured)."""
+
+
+class Summing(Protocol):
+    """Whatever can run a kernel over rows."""
+
+    def sum(self, kernel: Kernel, *arguments: Any) -> Sums:
+        """Add up ``kernel(block, scratch, *arguments)`` over all blocks."""
+        ...
+
+
+class Engine(Summing, Protocol):
+    """What training needs to know of the data: its size, and sums over its rows."""
+
+    n: int
+    d: int
+    sum_omega: float
+
+    def passes(self) -> Summing:
+        """Begin passes that belong together: what kernels keep of a block in the first is there in the next ones.
+
+        Memory may be lost in between, to later passes or with a worker: kernels then compute again.
+        """
+        ...
+
+    def set_variance(self, kernel: Callable[..., FloatArray | None] | None, *arguments: Any) -> None:
+        """Let blocks carry the variance ``kernel(block, scratch, *arguments)`` from now on; none without a kernel."""
+        ...
+
+
+class Rows(NamedTuple):
+    """Rows of data as engines take them.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+        Inputs; expected ones where they are uncertain.
+    y : ndarray of shape (n,)
+        Targets.
+    omega : ndarray of shape (n,)
+        Weights.
+    kind : ndarray of int of shape (n,), or None
+        How the inputs are uncertain: 0 not at all, others as the caller has it. All 0 if None.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    omega: FloatArray
+    kind: IntArray | None = None
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows that are processed together, all of one kind.
+
+    Attributes
+    ----------
+    Xt : ndarray of shape (d, n)
+    y : ndarray of shape (n,)
+    omega : ndarray of shape (n,)
+    kind : int
+        How the inputs are uncertain; 0 not at all.
+    v : ndarray of shape (n,) or (K, n), or None
+        Variance that uncertain inputs add to the noise (of every head); zero if None.
+    """
+
+    Xt: FloatArray
+    y: FloatArray
+    omega: FloatArray
+    kind: int = 0
+    v: FloatArray | None = None
+
+    @classmethod
+    def of_inputs(cls, X: FloatArray, kind: int = 0) -> Block:
+        """Return a block of inputs (n, d) alone, as predictions need it."""
+        return cls(X.T, np.empty(0), np.empty(0), kind)
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Memory that a kernel may use.
+
+    Attributes
+    ----------
+    buffers : dict
+        Work arrays of this thread, by name; their content is not defined at entry.
+    keep : ndarray or None
+        Memory of this block to be filled for the next pass, if the engine grants it.
+    kept : ndarray or None
+        The same memory as the pass before left it.
+    """
+
+    buffers: dict[str, FloatArray] = field(default_factory=dict)
+    keep: FloatArray | None = None
+    kept: FloatArray | None = None
+
+    def array(self, name: str, shape: tuple[int, ...]) -> FloatArray:
+        """Return a C-contiguous work array of the given shape; its memory is reused from block to block."""
+        size = int(np.prod(shape, dtype=int))
+        buffer = self.buffers.get(name)
+        if buffer is None or buffer.size < size:
+            buffer = self.buffers[name] = np.empty(size)
+        return buffer[:size].reshape(shape)
+
+    def array_to_keep(self, name: str, shape: tuple[int, ...]) -> FloatArray:
+        """Return an array that lasts until the next pass where memory is granted, a work array otherwise."""
+        kept = _piece(self.keep, shape)
+        return self.array(name, shape) if kept is None else kept
+
+    def recall(self, shape: tuple[int, ...]) -> FloatArray | None:
+        """Return what the pass before kept in an array of this shape; None if nothing was."""
+        return _piece(self.kept, shape)
+
+
+def _piece(memory: FloatArray | None, shape: tuple[int, ...]) -> FloatArray | None:
+    size = int(np.prod(shape, dtype=int))
+    return None if memory is None or memory.size < size else memory[:size].reshape(shape)
+
+
+def sum_blocks(
+    blocks: Iterable[tuple[Block, Scratch]], kernel: Kernel, arguments: tuple[Any, ...], total: Sums | None = None
+) -> Sums | None:
+    """Add up a kernel, or its compiled twin, over blocks in order."""
+    kernel = substitute(kernel)
+    for block, scratch in blocks:
+        total = add(total, kernel(block, scratch, *arguments))
+    return total
+
+
+def add(total: Sums | None, part: Sums) -> Sums:
+    """Add one tuple of sums to another, in place where there is one."""
+    if total is None:
+        return tuple(np.array(value, dtype=np.float64) for value in part)
+    for target, value in zip(total, part, strict=True):
+        target += value
+    return total
+
+
+def block_rows(width: int) -> int:
+    """Return the rows per block for which one array of `width` numbers per row stays in a core's cache."""
+    return int(np.clip(CACHE_ELEMENTS // max(width, 1), 128, 8192))
+
+
+def cut(rows: Rows, size: int) -> list[Block]:
+    """Cut rows into blocks of at most `size`, features first; many of them are alike, so that threads end together.
+
+    Rows of one kind come together.
+    """
+    X, y, omega = (np.asarray(array, dtype=np.float64, order="C") for array in rows[:3])
+    kind = Rows(*rows).kind
+    count = -(-len(y) // size)
+    if count > 8:
+        size = -(-len(y) // (-(-count // 4) * 4))
+    if kind is None or not kind.any():
+        return [
+            Block(np.ascontiguousarray(X[i : i + size].T), y[i : i + size], omega[i : i + size])
+            for i in range(0, len(y), size)
+        ]
+    return [
+        Block(np.ascontiguousarray(X[index].T), y[index], omega[index], kind=int(kind[index[0]]))
+        for index in by_kind(kind, size)
+    ]
+
+
+def by_kind(kind: IntArray, size: int) -> list[IntArray]:
+    """Return positions of rows, in groups of at most `size` that are of one kind each."""
+    order = np.argsort(kind, kind="stable")
+    bounds = np.flatnonzero(np.diff(kind[order])) + 1
+    return [
+        group[i : i + size]
+        for group in np.split(order, bounds)
+        for i in range(0, len(group), size)
+    ]  # fmt: skip
+
+
+def groups(n_blocks: int, width: int) -> list[slice]:
+    """Return neighbouring blocks whose sums are added at once: a division that depends on the data alone."""
+    n_groups = int(np.clip(GROUP_BYTES // (16 * width**2), 8, MAX_GROUPS))
+    bounds = np.linspace(0, n_blocks, min(n_groups, n_blocks) + 1).astype(int)
+    return [slice(i, j) for i, j in pairwise(bounds)]

@@ -1,0 +1,94 @@
+"""The parameters as the passes over the rows need them, and the responses of the basis functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpzed._types import FloatArray
+from gpzed.engine.blocks import Block, Scratch, Sums
+from gpzed.gp.basis import Basis, Gaussians
+from gpzed.gp.parameters import Layout, Parameters
+from gpzed.incomplete.blur import Blur, Kind
+
+
+@dataclass(frozen=True)
+class State:
+    """What the kernels need to know of the parameters: made once per evaluation, sent to every block.
+
+    Attributes
+    ----------
+    basis : Basis
+        The basis functions of m weights.
+    u, b : ndarray of shape (m,), float
+        Of the noise precision.
+    k : int
+        Columns of the mean function, the first ones of the feature map.
+    weighted_precision : bool
+        See `gpzed.gp.evidence.evaluate`.
+    blurs : tuple of Blur
+        Basis functions as rows of kind 1, 2, ... see them.
+    """
+
+    basis: Basis
+    u: FloatArray
+    b: float
+    k: int
+    weighted_precision: bool = False
+    blurs: tuple[Blur, ...] = ()
+
+    @property
+    def n_weights(self) -> int:
+        """Number of weights M = m + k."""
+        return len(self.u) + self.k
+
+    def basis_of(self, kind: int) -> Basis:
+        """Return the basis functions as rows of one kind see them: expected values where inputs are uncertain."""
+        return self.basis if kind == 0 else Gaussians(self.blurs[kind - 1].Ct, is_full=True)
+
+
+def make_state(
+    parameters: Parameters, layout: Layout, weighted_precision: bool = False, kinds: Sequence[Kind] = ()
+) -> State:
+    """Prepare the parameters for the kernels."""
+    P, Gamma, structure = parameters.P, parameters.Gamma, layout.structure
+    blurs = tuple(Blur(P, structure.expand(Gamma, layout.d), kind.V) for kind in kinds)
+    u = np.ascontiguousarray(parameters.u)
+    return State(structure.basis(P, Gamma), u, parameters.b, layout.k, weighted_precision, blurs)
+
+
+def responses(
+    block: Block, scratch: Scratch, state: State, out: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return basis responses of a block, with the columns of the mean function below them, in `out` if given.
+
+    Returns
+    -------
+    Zt : ndarray of shape (q, n)
+    Phi : ndarray of shape (m + k, n)
+        Eq. 3.2, features first; expected values where inputs are uncertain.
+    log_beta : ndarray of shape (n,)
+        Eq. 5.10.
+    """
+    basis, m, n = state.basis_of(block.kind), len(state.u), block.Xt.shape[1]
+    Zt = basis.map(block.Xt, scratch.array("Z", (basis.Ct.shape[1], n)))
+    Phi = scratch.array("Phi", (state.n_weights, n)) if out is None else out
+    basis.respond(Zt, Phi[:m])  # Eq. 3.2
+    Phi[m:] = Zt[: state.k]
+    return Zt, Phi, state.u @ Phi[:m] + state.b  # Eq. 5.10
+
+
+def pulled_back(sums: Sums, block: Block, state: State) -> Sums:
+    """Complete sums that begin with ``dL/dC``: if there are uncertain inputs, gradients for P and Lambda follow.
+
+    Rows of other kinds than 0 have their own C, and what they ask of it is pulled back at once.
+    """
+    if not state.blurs:
+        return sums
+    grad_C, *others = sums
+    blur = state.blurs[max(block.kind - 1, 0)]
+    if block.kind == 0:
+        return grad_C, *others, np.zeros_like(blur.P), np.zeros_like(blur.Lambda)
+    return np.zeros(state.basis.Ct.shape[::-1]), *others, *blur.pull_back(grad_C)

@@ -1,0 +1,178 @@
+"""Trained heads, and the mixtures they predict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from gpzed._types import BoolArray, FloatArray, IntArray
+from gpzed.compiled import substitute
+from gpzed.engine.blocks import Block, Scratch, Sums, block_rows
+from gpzed.engine.threads import Team
+from gpzed.gp.linalg import Factor
+from gpzed.gp.parameters import Layout, MeanFunction
+from gpzed.gp.predictive import predict_blocks
+from gpzed.gp.state import State
+from gpzed.incomplete.blur import Forms, Kind, Spread
+from gpzed.incomplete.noisy import NoisyRows
+from gpzed.incomplete.offsets import offsets_of, shares_of
+from gpzed.mixture.heads import Heads, head_layout
+from gpzed.mixture.likelihood import Outputs, log_density, moments, moments_of
+
+
+@dataclass(frozen=True)
+class MixtureHeads:
+    """Trained heads.
+
+    Attributes
+    ----------
+    heads : Heads
+        With basis functions of their own, which started from those of the model.
+    factors : tuple of Factor
+        Of the posterior precisions of each head's mean weights.
+    offsets : ndarray of shape (d, K)
+        Of the log noise precision where inputs are missing, see `gpzed.incomplete.offsets`.
+    mean_function : {"constant", "linear"}
+    best_epoch : int
+    best_score : float
+        Mean log-likelihood of the held-out rows, target standardised.
+    """
+
+    heads: Heads
+    factors: tuple[Factor, ...]
+    offsets: FloatArray
+    mean_function: MeanFunction
+    best_epoch: int
+    best_score: float
+
+    def predict(
+        self,
+        X: FloatArray,
+        layout: Layout,
+        team: Team,
+        kind: IntArray | None,
+        kinds: tuple[Kind, ...],
+        spreads: Sequence[Spread] = (),
+    ) -> Components:
+        """Predict mixtures for whitened inputs, target standardised."""
+        parts = predict_mixture(X, self.heads, self.factors, head_layout(layout), team, kind, kinds, spreads)
+        if kind is None or not self.offsets.any():
+            return parts
+        noise = parts.noise_variances * np.exp(-offsets_of(self.offsets, kinds))[kind]
+        return parts._replace(noise_variances=noise)
+
+    def predict_noisy(
+        self, X: FloatArray, V: FloatArray, missing: BoolArray, team: Team, noisy: NoisyRows
+    ) -> Components:
+        """Predict mixtures for whitened inputs with covariances of their own, some (n, d) of them missing."""
+        parts = predict_noisy(X, V, self.heads, self.factors, team, noisy)
+        noise = parts.noise_variances * np.exp(-shares_of(missing) @ self.offsets)
+        return parts._replace(noise_variances=noise)
+
+    def forms(self, layout: Layout) -> Forms:
+        """Return forms for what uncertain inputs add to the variance of each head, and then to each model variance."""
+        return self.heads.forms(head_layout(layout), self.factors)
+
+
+class Components(NamedTuple):
+    """Predicted mixtures, each of shape (n, K)."""
+
+    weights: FloatArray
+    means: FloatArray
+    model_variances: FloatArray
+    noise_variances: FloatArray
+    input_variances: FloatArray
+
+
+def predict_mixture(
+    X: FloatArray,
+    heads: Heads,
+    factors: tuple[Factor, ...],
+    layout: Layout,
+    team: Team,
+    kind: IntArray | None = None,
+    kinds: Sequence[Kind] = (),
+    spreads: Sequence[Spread] = (),
+) -> Components:
+    """Predict for rows in memory, block by block over the threads of `team`.
+
+    Rows of `kinds` 1, 2, ... have uncertain inputs; `spreads` say what these add to the variance of the K heads, and
+    then to each model variance.
+    """
+    for factor in factors:
+        factor.whitener  # noqa: B018  computed once, before the threads ask for it
+    result = Components(*np.empty((5, len(X), heads.K)))
+    state = heads.state(layout, kinds)
+    predict_blocks(result, X, layout.n_weights, team, predict_block, state, heads.Theta, factors, spreads, kind=kind)
+    return result
+
+
+def predict_block(
+    block: Block,
+    scratch: Scratch,
+    state: State,
+    Theta: FloatArray,
+    factors: tuple[Factor, ...],
+    spreads: Sequence[Spread] = (),
+) -> Components:
+    """Predict for a block, (K, n) each.
+
+    With `spreads` uncertain inputs add what these say, else the variance the block carries.
+    """
+    pi, mean, nu, noise = substitute(moments)(block, scratch, state, Theta, factors)
+    added = np.zeros_like(nu) if block.v is None else block.v
+    if spreads and block.kind != 0:
+        added, nu_added = np.split(spreads[block.kind - 1](block.Xt, scratch), 2)
+        nu = nu + nu_added
+    return Components(pi, mean, nu, noise, added)
+
+
+def predict_noisy(
+    X: FloatArray,
+    V: FloatArray,
+    heads: Heads,
+    factors: tuple[Factor, ...],
+    team: Team,
+    noisy: NoisyRows,
+) -> Components:
+    """Predict for rows with uncertainties ``V V'`` of their own.
+
+    The forms of `noisy` are those of the K heads, and then of each model variance.
+    """
+    for factor in factors:
+        factor.whitener  # noqa: B018  computed once, before the threads ask for it
+    result = Components(*np.empty((5, len(X), heads.K)))
+
+    def predict_rows(rows: slice | IntArray, _: int) -> None:
+        Phi, total = noisy(X[rows].T, V[rows], Scratch(team.buffers()))
+        pi, mean, nu, noise = moments_of(Phi, heads.Theta, factors)
+        added, nu_added = np.split(total, 2)
+        for target, values in zip(result, (pi, mean, nu + nu_added, noise, added), strict=True):
+            target[rows] = values.T
+
+    team.map_rows(predict_rows, len(X), None, block_rows(len(heads.Theta)))
+    return result
+
+
+def score(
+    block: Block,
+    scratch: Scratch,
+    state: State,
+    Theta: FloatArray,
+    factors: tuple[Factor, ...],
+    offsets: FloatArray,
+    shifts: FloatArray,
+) -> Sums:
+    """Kernel: log-likelihood of held-out rows, had every ``ln beta`` been shifted by each of `shifts`.
+
+    `offsets` (kinds, K) are added to it in rows of each kind (`gpzed.incomplete.offsets`).
+    """
+    weights, means, nu, noise, added = predict_block(block, scratch, state, Theta, factors)
+    with np.errstate(divide="ignore"):
+        outputs = Outputs(means, offsets[block.kind, :, None] - np.log(noise), np.log(weights))
+    shifted = (outputs._replace(log_beta=outputs.log_beta + shift) for shift in shifts)
+    totals = [log_density(at, block.y, nu + added)[0] for at in shifted]
+    return (np.stack(totals) @ block.omega,)
