@@ -1,4 +1,4 @@
-"""Points of least expected loss in one compiled call (`_points.h`); `gpzed.prediction._point` is the readable form."""
+"""Points of least expected loss in one compiled call (`_points.h`); `gpzed.prediction.point` is the readable form."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def least_loss_points(
     lower : float or None
         Where densities are cut.
     uncut, knee, smallest, negligible, tolerance, newton_steps, max_steps
-        Constants of `gpzed.prediction._point`.
+        Constants of `gpzed.prediction.point`.
     """
     arrays = [np.ascontiguousarray(a, dtype=np.float64) for a in (weights, means, stds, *nodes)]
     n, K = arrays[0].shape
