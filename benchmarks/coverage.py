@@ -92,7 +92,9 @@ def widened(prediction: Prediction, coverage: np.ndarray, density: Coverage) -> 
     """Every Gaussian made wider by the same amount, to the same total variance."""
     prior = density.variance + (prediction.mean - density.mean) ** 2
     added = np.maximum(prior - prediction.variance, 0.0) / (1.0 + (coverage / HALF_WAY) ** 4)
-    return replace(prediction, model_variances=prediction.model_variances + added[:, None], coverage=coverage)
+    parts = prediction.components
+    widened = replace(parts, model_variances=parts.model_variances + added[:, None])
+    return prediction.changed(components=widened, coverage=coverage)
 
 
 def main() -> None:
@@ -128,7 +130,7 @@ def main() -> None:
                 record: dict[str, Any] = {"trained on": name, "applied to": part, "n": len(z_new)}
                 record |= {"treatment": treatment, **{key: round(scores[key], 4) for key in KEYS}}
                 for point in POINTS if z_new.min() >= 0.0 else ():
-                    quoted = replace(p.truncate(0.0), point=point)
+                    quoted = p.truncate(0.0).changed(point=point)
                     record[f"rmse_{point}"] = round(metrics.rmse(z_new, quoted), 4)
                 record["flagged"] = round(float(np.mean(wide.coverage < THRESHOLD)), 4)
                 emit(record | {"median_std": round(float(np.median(p.std)), 4), "std_train": round(float(z.std()), 4)})

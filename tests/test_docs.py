@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import gpzed.errors
-from gpzed import GPzRegressor
+from gpzed import GPzRegressor, Run, Training
 from gpzed.catalog import Catalog, write_catalog
 from gpzed.features import FLAG_MEANINGS
 from gpzed.simulate import simulate_survey
@@ -171,19 +171,21 @@ def test_every_page_is_reachable() -> None:
 
 
 def option_table() -> str:
-    """Options of `GPzRegressor` as a Markdown table: names and defaults of the signature, text of the docstring."""
-    text = inspect.cleandoc(GPzRegressor.__doc__ or "")
-    section = re.search(r"(?ms)^Parameters\n-+\n(.*?)^\w+\n-+$", text)
-    assert section is not None
-    entries = re.findall(r"(?m)^(\w+) : (.*)\n((?:    .*\n)+)", section[1])
-    documented = {name: (kind, " ".join(body.split())) for name, kind, body in entries}
-    lines = ["| option | type | default | meaning |", "|---|---|---|---|"]
-    for name, parameter in inspect.signature(GPzRegressor).parameters.items():
-        kind, meaning = documented[name]
-        default = parameter.default
-        shown = f'"{default}"' if isinstance(default, str) else str(default)
-        lines.append(f"| `{name}` | {kind} | `{shown}` | {meaning.replace('``', '`')} |")
-    return "\n".join(lines)
+    """Options of `GPzRegressor`, `Training` and `Run`: names and defaults of signatures, text of docstrings."""
+    lines = []
+    for kind in (GPzRegressor, Training, Run):
+        text = inspect.cleandoc(kind.__doc__ or "")
+        section = re.search(r"(?ms)^Parameters\n-+\n(.*?)(?:^\w+\n-+$|\Z)", text)
+        assert section is not None
+        entries = re.findall(r"(?m)^(\w+) : (.*)\n((?:    .*(?:\n|\Z))+)", section[1])
+        documented = {name: (type_, " ".join(body.split())) for name, type_, body in entries}
+        lines += ["", f"## {kind.__name__}", "", "| option | type | default | meaning |", "|---|---|---|---|"]
+        for name, parameter in inspect.signature(kind).parameters.items():
+            type_, meaning = documented[name]
+            default = parameter.default
+            shown = f'"{default}"' if isinstance(default, str) else str(default)
+            lines.append(f"| `{name}` | {type_} | `{shown}` | {meaning.replace('``', '`')} |")
+    return "\n".join(lines).strip()
 
 
 def test_option_table_is_in_step() -> None:
@@ -215,7 +217,8 @@ def test_numbers_on_the_pages_are_those_of_the_code() -> None:
     from gpzed.gp.linalg import MAX_JITTER, WELL_CONDITIONED
     from gpzed.gp.prior import ETA_RATE
     from gpzed.model.data import MAX_STREAM_VALIDATION, MIN_VALIDATION
-    from gpzed.model.training import FIRST_STAGE_ROWS, NOISE_SHIFTS, STAGE_FACTOR
+    from gpzed.model.objective import NOISE_SHIFTS
+    from gpzed.model.training import FIRST_STAGE_ROWS, STAGE_FACTOR
 
     training = (ROOT / "docs" / "explanation" / "training.md").read_text(encoding="utf-8")
     for phrase in (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -101,7 +99,7 @@ def test_expected_error_is_that_of_the_quoted_redshift():
     p = Prediction.gaussian([0.7, -0.3], [0.01, 0.04], [0.15, 0.0])  # stds 0.4 and 0.2
     assert select(p, keep=0.5).predicted_rmse[1] == pytest.approx(0.2)  # a negative redshift counts as 0 in 1 + z
     assert select(p[:1], keep=1.0).predicted_rmse[0] == pytest.approx(0.4 / 1.7)
-    quoted = replace(p[:1], point=np.array([1.0]))  # 0.3 from the mean: 0.5 in all
+    quoted = p[:1].changed(point=np.array([1.0]))  # 0.3 from the mean: 0.5 in all
     assert select(quoted, keep=1.0).predicted_rmse[0] == pytest.approx(0.5 / 2.0)
 
 

@@ -73,7 +73,7 @@ def test_chunks_add_up():
 
 def test_what_cannot_be():
     _, p = galaxies(10)
-    with pytest.raises(ValueError, match="same number for every member"):
+    with pytest.raises(ValueError, match="predictions are those of 1 models"):
         stack(p, EDGES, n_members=2)
     with pytest.raises(ValueError, match="nothing to stack"):
         Stack(EDGES).result()

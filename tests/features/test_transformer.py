@@ -281,3 +281,16 @@ def test_default_is_asinh_magnitudes_where_there_are_errors(table: Catalog) -> N
     rows = photometry(table)
     assert fit_transformer(rows).names == ("asinh_u", "asinh_g", "asinh_r")
     assert fit_transformer(rows).config.magnitudes == "asinh"
+
+
+@pytest.mark.parametrize("container", ["pandas", "polars"])
+def test_inputs_as_a_data_frame(table: Catalog, container: str) -> None:
+    pytest.importorskip(container)
+    rows = photometry(table)
+    fitted = fit_transformer(rows)
+    plain = fitted.transform(rows)
+    assert list(fitted.get_feature_names_out()) == list(fitted.names)
+    framed = fitted.set_output(transform=container).transform(rows)
+    assert list(framed.X.columns) == list(fitted.names)
+    np.testing.assert_array_equal(framed.X.to_numpy(), plain.X)
+    np.testing.assert_array_equal(framed.flags, plain.flags)

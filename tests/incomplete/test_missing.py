@@ -11,6 +11,7 @@ from scipy import stats
 from gpzed import Run, load_model
 from gpzed.engine.threads import Team
 from gpzed.errors import DataWarning
+from gpzed.prediction import Prediction
 from helpers import one_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
@@ -101,8 +102,9 @@ def test_calibration_is_lost_without_the_input_variance(gappy, gappy_heads, has_
     X, y = (two_skies if has_heads else sky)(1500, 5)
     X[:, [0, 2]] = np.nan
     p = (gappy_heads if has_heads else gappy[0]).predict_distribution(X)
+    without = replace(p.components, input_variances=np.zeros_like(p.means))
     with pytest.raises(AssertionError):
-        require_calibration(replace(p, input_variances=np.zeros_like(p.input_variances)), y, slack=0.015)
+        require_calibration(p.changed(components=without), y, slack=0.015)
 
 
 def test_marginalising_beats_filling_in_and_dropping(gappy):
@@ -193,11 +195,11 @@ def test_any_errors_give_what_draws_of_the_true_inputs_give():
     model = quick(max_iter=25, density_components=4).fit(X, y, X_std=std)
     row, error = np.array([[0.5, -0.2, np.nan]]), np.array([[0.7, 0.02, 0.3]])
     member = model.members_[0]
-    p = member.distribution(row, Team(1), error)
+    p = Prediction.of(member.components(row, Team(1), error))
     share, mean, Psi = member.standardisation.inputs.density.condition(row, error)
     g = rng.choice(4, 40_000, p=share[0])
     drawn = mean[0, g] + np.einsum("nab,nb->na", np.linalg.cholesky(Psi[0])[g], rng.standard_normal((40_000, 3)))
-    clear = member.distribution(drawn, Team(1))
+    clear = Prediction.of(member.components(drawn, Team(1)))
     assert p.mean[0] == pytest.approx(clear.mean.mean(), abs=0.02 * p.std[0])
     assert p.input_variance[0] == pytest.approx(clear.mean.var(), rel=0.05)
     assert p.model_variance[0] == pytest.approx(clear.model_variance.mean(), rel=0.05)
@@ -237,7 +239,7 @@ def test_saved_models_predict_the_same(gappy, tmp_path):
         one.save(tmp_path / "m.gpzed")
         p, q = (m.predict_distribution(X, X_std=errors) for m in (one, load_model(tmp_path / "m.gpzed")))
         for name in ("weights", "means", "model_variances", "noise_variances", "input_variances"):
-            np.testing.assert_array_equal(getattr(p, name), getattr(q, name))
+            np.testing.assert_array_equal(getattr(p.components, name), getattr(q.components, name))
 
 
 def test_streams_learn_the_same(gappy):

@@ -11,6 +11,7 @@ import pytest
 from gpzed import GPzRegressor, Run, load_model
 from gpzed.engine.threads import Team
 from gpzed.model import HEADS_STAGE, StepInfo
+from gpzed.prediction import OF_ALL
 from helpers import one_model
 
 OPTIONS = {"n_basis": 8, "n_epochs": 25, "max_iter": 30, "random_state": 0}
@@ -34,7 +35,7 @@ def test_two_values_come_out_as_two_peaks(fitted: GPzRegressor) -> None:
     X, y = two_valued(1000, 1)
     mixture = fitted.predict_distribution(X)
     gaussian = one_model(**OPTIONS).fit(*two_valued(2000, 0)).predict_distribution(X)
-    assert mixture.n_components == mixture.n_heads + 1 == 3  # the last is for doubt
+    assert mixture.components.member.tolist() == [0, 0, OF_ALL]  # the last is for doubt
     assert np.mean(mixture.log_pdf(y)) > np.mean(gaussian.log_pdf(y)) + 0.5
     pit = np.sort(mixture.cdf(y))
     assert np.max(np.abs(pit - (np.arange(1000) + 0.5) / 1000)) < 0.07
@@ -55,8 +56,8 @@ def test_saved_heads_predict_the_same(fitted: GPzRegressor, tmp_path: Path) -> N
     X, _ = two_valued(50, 2)
     before, after = (model.predict_distribution(X) for model in (fitted, load_model(tmp_path / "model.gpzed")))
     for name in ("weights", "means", "model_variances", "noise_variances"):
-        np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
-    assert after.n_heads == 2
+        np.testing.assert_array_equal(getattr(before.components, name), getattr(after.components, name))
+    assert after.components.member.tolist() == before.components.member.tolist()
 
 
 def test_same_seed_same_heads_on_any_number_of_threads() -> None:
@@ -64,7 +65,8 @@ def test_same_seed_same_heads_on_any_number_of_threads() -> None:
     options = {**OPTIONS, "n_epochs": 15, "max_iter": 5, "n_members": 2, "n_heads": 3}
     one, two = (one_model(**options, n_threads=threads).fit(X, y) for threads in (1, 2))
     np.testing.assert_allclose(one.predict(X), two.predict(X), rtol=1e-8, atol=1e-8)
-    assert one.predict_distribution(X).n_components == one.n_components_ == 6 + 1
+    own = sum(member.n_heads for member in one.members_)
+    assert one.predict_distribution(X).n_components == one.n_components_ == own + 1
 
 
 def test_gaussian_noise_needs_no_heads_but_loses_nothing() -> None:
@@ -97,8 +99,9 @@ def test_gaps_are_the_expectation_over_what_is_missing_for_every_head(fitted: GP
     draws = np.random.default_rng(0).multivariate_normal(given.means[0, 0], given.covariances[0, 0], 40_000)
     sampled = model.predict_distribution(draws)
     np.testing.assert_allclose(p.means[0], sampled.means.mean(axis=0), atol=0.01)
-    np.testing.assert_allclose(p.input_variances[0], sampled.means.var(axis=0), rtol=0.05, atol=1e-4)
-    np.testing.assert_allclose(p.model_variances[0], sampled.model_variances.mean(axis=0), rtol=0.1, atol=1e-6)
+    np.testing.assert_allclose(p.components.input_variances[0], sampled.means.var(axis=0), rtol=0.05, atol=1e-4)
+    expected = sampled.components.model_variances.mean(axis=0)
+    np.testing.assert_allclose(p.components.model_variances[0], expected, rtol=0.1, atol=1e-6)
 
 
 def test_offsets_change_the_noise_of_rows_with_gaps_alone(fitted: GPzRegressor) -> None:
@@ -110,7 +113,7 @@ def test_offsets_change_the_noise_of_rows_with_gaps_alone(fitted: GPzRegressor) 
         for offsets in (np.zeros((2, 2)), np.array([[0.5, -1.0], [7.0, 7.0]]))
     )
     X = np.array([[0.3, 0.4], [np.nan, 0.4]])
-    before, after = (one.distribution(X, Team(1)).noise_variances for one in (plain, shifted))
+    before, after = (one.components(X, Team(1)).noise_variances for one in (plain, shifted))
     np.testing.assert_array_equal(after[0], before[0])
     np.testing.assert_allclose(after[1, :2] / before[1, :2], np.exp([-0.5, 1.0]))
 

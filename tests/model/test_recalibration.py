@@ -55,9 +55,9 @@ def test_parts_of_the_variance_and_means_are_kept():
     q = r(p)
     np.testing.assert_allclose(q.weights, [[0.32, 0.48, 0.2]])
     assert q.mean[0] == pytest.approx(p.mean[0])
-    np.testing.assert_allclose(q.model_variances[0, :2], 0.25 * p.model_variances[0])
-    assert q.noise_variances[0, 2] == pytest.approx(0.25 * 9.0 * p.noise_variance[0])
-    assert q.input_variances[0, 2] == pytest.approx(0.25 * 9.0 * p.input_variance[0])
+    np.testing.assert_allclose(q.components.model_variances[0, :2], 0.25 * p.components.model_variances[0])
+    assert q.components.noise_variances[0, 2] == pytest.approx(0.25 * 9.0 * p.noise_variance[0])
+    assert q.components.input_variances[0, 2] == pytest.approx(0.25 * 9.0 * p.input_variance[0])
 
 
 def test_the_fit_sees_the_densities_that_are_used():

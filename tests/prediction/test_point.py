@@ -9,8 +9,8 @@ from scipy.optimize import minimize_scalar
 
 from gpzed.compiled import binding
 from gpzed.prediction import GriddedPrediction, Prediction
-from gpzed.prediction._mixture import build
-from gpzed.prediction._point import KNEE, best_points, least_loss, nodes_of
+from gpzed.prediction.mixture import build
+from gpzed.prediction.point import KNEE, best_points, least_loss, nodes_of
 
 GRID = np.linspace(0.0, 8.0, 40_001)
 

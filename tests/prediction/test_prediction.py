@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from gpzed.errors import MissingDependencyError
-from gpzed.prediction import Prediction, _mixture, _scores
+from gpzed.prediction import Prediction, mixture, scores
 
 
 def random_mixture(seed=0, n=40, K=3, lower=None, spread=1.0):
@@ -66,9 +66,9 @@ def test_mixture_moments_by_quadrature(lower):
 def test_split_without_truncation_is_the_law_of_total_variance():
     p = random_mixture()
     w = p.weights
-    np.testing.assert_allclose(p.noise_variance, (w * p.noise_variances).sum(1), rtol=1e-13)
-    np.testing.assert_allclose(p.input_variance, (w * p.input_variances).sum(1), rtol=1e-13)
-    model = (w * (p.model_variances + p.means**2)).sum(1) - p.mean**2
+    np.testing.assert_allclose(p.noise_variance, (w * p.components.noise_variances).sum(1), rtol=1e-13)
+    np.testing.assert_allclose(p.input_variance, (w * p.components.input_variances).sum(1), rtol=1e-13)
+    model = (w * (p.components.model_variances + p.means**2)).sum(1) - p.mean**2
     np.testing.assert_allclose(p.model_variance, model, rtol=1e-10)
     assert np.all(p.model_variance + p.noise_variance + p.input_variance == p.variance)
 
@@ -190,10 +190,10 @@ def test_truncated_mixture_crps_by_quadrature(z):
 @given(p=mixtures, z=st.floats(-1, 5))
 def test_closed_form_of_truncated_crps_equals_quadrature(p, z):
     parts = (p.weights, p.means, p.component_stds)
-    mix = _mixture.build(*parts, 0.3)
+    mix = mixture.build(*parts, 0.3)
     at = np.full(len(p), z)
     usable = (p.weights * stats.norm.sf(0.3, p.means, p.component_stds)).sum(1) > 0.01
-    exact, numerical = _scores._crps_truncated(mix, at), _scores._crps_quadrature(mix, at)
+    exact, numerical = scores._crps_truncated(mix, at), scores._crps_quadrature(mix, at)
     np.testing.assert_allclose(exact[usable], numerical[usable], rtol=1e-9, atol=1e-10)
     same = Prediction(np.full((1, 2), 0.5), np.zeros((1, 2)), np.ones((1, 2)), np.ones((1, 2)), lower=0.0)
     single = Prediction.gaussian([0.0], 1, 1, lower=0.0)
@@ -244,7 +244,7 @@ def test_grids_and_stacking():
 def test_many_chunks_equal_one(monkeypatch):
     p, z = random_mixture(n=50, lower=0.0), np.linspace(0, 2, 50)
     whole = [p.crps(z), p.quantile(0.3), p.mode, p.sample(3, 0), p.pdf_grid(z), p.stacked_pdf(z), p.mean]
-    monkeypatch.setattr("gpzed.prediction._mixture.CHUNK_ELEMENTS", 7)
+    monkeypatch.setattr("gpzed.prediction.mixture.CHUNK_ELEMENTS", 7)
     p = p[:]
     parts = [p.crps(z), p.quantile(0.3), p.mode, p.sample(3, 0), p.pdf_grid(z), p.stacked_pdf(z), p.mean]
     for a, b in zip(whole, parts, strict=True):
@@ -413,7 +413,8 @@ def test_variance_between_heads_inputs_and_models(lower):
     n, M, G, K = 30, 4, 3, 2
     weights, means = rng.dirichlet(np.ones(M * G * K), n), rng.normal(1.0, 0.4, (n, M * G * K))
     nothing = np.full(means.shape, 1e-12)
-    p = Prediction(weights, means, nothing, nothing, nothing, n_heads=G * K, n_inputs=G)
+    labels = {"member": np.repeat(np.arange(M), G * K), "input": np.tile(np.repeat(np.arange(G), K), M)}
+    p = Prediction(weights, means, nothing, nothing, nothing, **labels)
     w, z = weights.reshape(n, M, G, K), means.reshape(n, M, G, K)
     total = p.mean[:, None, None, None]
     of_inputs = (w * z).sum(3, keepdims=True) / w.sum(3, keepdims=True)
@@ -432,21 +433,21 @@ def test_members_with_different_numbers_of_heads_and_inputs():
 
     def member(G, K):
         parts = (rng.gamma(2, 0.02, (20, G * K)) for _ in range(3))
-        return Prediction(
-            rng.dirichlet(np.ones(G * K), 20), rng.normal(1.0, 0.4, (20, G * K)), *parts, n_heads=G * K, n_inputs=G
-        )
+        labels = {"member": np.zeros(G * K, dtype=int), "input": np.repeat(np.arange(G), K)}
+        return Prediction(rng.dirichlet(np.ones(G * K), 20), rng.normal(1.0, 0.4, (20, G * K)), *parts, **labels)
 
     members = [member(2, 3), member(1, 1), member(3, 1), member(1, 3)]
     p = Prediction.mixture(members)
-    assert (p.n_heads, p.n_inputs, p.n_components) == (9, 3, 36)
+    assert p.components.member.tolist() == [0] * 6 + [1] + [2] * 3 + [3] * 3
+    assert p.components.input.tolist() == [0, 0, 0, 1, 1, 1, 0, 0, 1, 2, 0, 0, 0]
     z = np.linspace(0.0, 2.0, 20)
     np.testing.assert_allclose(p.pdf(z), np.mean([one.pdf(z) for one in members], axis=0), rtol=1e-12)
     for part in ("noise_variance", "input_variance"):
         np.testing.assert_allclose(getattr(p, part), np.mean([getattr(one, part) for one in members], axis=0))
     spread = np.var([one.mean for one in members], axis=0)
     np.testing.assert_allclose(p.model_variance, np.mean([one.model_variance for one in members], axis=0) + spread)
-    with pytest.raises(ValueError, match="`n_inputs` is 2; expected a divisor of `n_heads`, 3"):
-        Prediction([[0.5, 0.3, 0.2]], [[1.0, 2.0, 3.0]], [[0.1] * 3], [[0.1] * 3], n_heads=3, n_inputs=2)
+    with pytest.raises(ValueError, match=r"`input` has shape \(2,\) .*; expected 3 whole numbers"):
+        Prediction([[0.5, 0.3, 0.2]], [[1.0, 2.0, 3.0]], [[0.1] * 3], [[0.1] * 3], input=[0, 1])
 
 
 def test_real_qp_agrees():

@@ -134,7 +134,9 @@ def test_the_parts_of_the_variance_sum_to_the_total_in_files_and_survive_them(fo
     assert np.all(parts["input"][50:300] > 0.0)
     assert any(member.mixture is not None for member in trained.regressor.members_)
     prediction, _ = predict_table(trained, read_catalog(folder / "gaps.parquet"))
-    assert (prediction.n_heads, prediction.n_inputs) == (4, 2)
+    labels = prediction.components
+    assert set(labels.member[:-1].tolist()) == {0, 1}
+    assert set(labels.input.tolist()) == {0, 1}
     again = read_predictions(folder / "heads.parquet").prediction
     for name, values in parts.items():
         np.testing.assert_allclose(getattr(prediction, f"{name}_variance"), values, rtol=1e-12)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from gpzed._types import FloatArray
 from gpzed.evaluation import _checks
-from gpzed.prediction import Prediction
+from gpzed.prediction import OF_ALL, Prediction
 
 CHUNK = 20_000
 """Objects added at once."""
@@ -70,8 +70,7 @@ class Stack:
     sample_edges : array-like of shape (s + 1,), optional
         Tomographic bins in `Prediction.z_phot`; one sample of all by default.
     n_members : int
-        Members of the committee whose components, in equal numbers and one member after the other, make up the
-        mixtures; one more component, the last, may belong to all (the wings of a recalibrated model).
+        Members of the committee, whose disagreement is a part of the error; 1 to leave it out.
     n_resamples : int
         Resamples of the objects (weights drawn from Poisson distributions); 0 for no error from them.
     random_state : int, Generator or None
@@ -103,10 +102,10 @@ class Stack:
 
     def add(self, prediction: Prediction, sample_weight: npt.ArrayLike | None = None) -> None:
         """Add objects, with weights if they have any."""
-        if prediction.n_components < self.n_members or prediction.n_components % self.n_members > 1:
+        found = len(set(prediction.components.member.tolist()) - {OF_ALL})
+        if self.n_members not in (1, found):
             raise ValueError(
-                f"`n_members` is {self.n_members} but predictions have {prediction.n_components} components; expected "
-                "the same number for every member, and one for all at most."
+                f"`n_members` is {self.n_members} but predictions are those of {found} models; expected the same."
             )
         weight = _checks.weights(sample_weight, len(prediction)) if len(prediction) else np.empty(0)
         for start in range(0, len(prediction), CHUNK):
@@ -118,9 +117,8 @@ class Stack:
         whole, stop = 1 + self.n_resamples, len(self._weight)
         parts = [(slice(0, whole), p, np.concatenate([weight[None], drawn * weight]))]
         if stop > whole:
-            size = p.n_components // self.n_members
             for i in range(self.n_members):
-                member = _member(p, i, size, self.n_members)
+                member = Prediction.of(p.components.of_member(i, self.n_members), lower=p.lower)
                 parts.append((slice(whole + i, whole + i + 1), member, weight[None]))
         for versions, prediction, weights in parts:
             probability = np.diff(prediction.cdf_grid(self.edges), axis=1)  # (n, g)
@@ -161,19 +159,6 @@ def _spread(values: FloatArray) -> FloatArray:
         return np.zeros(values.shape[1:])
     with np.errstate(invalid="ignore"):
         return np.asarray(values.std(axis=0, ddof=1))
-
-
-def _member(p: Prediction, index: int, size: int, n_members: int) -> Prediction:
-    """Return the mixture of one member's components and those that belong to all."""
-    own = np.arange(index * size, (index + 1) * size)
-    which = np.concatenate([own, np.arange(size * n_members, p.n_components)])
-    weights = p.weights[:, which]
-    weights[:, :size] *= n_members
-    weights[weights.sum(axis=1) <= 0.0] = 1.0  # a member without weight: padding, say
-    means, model, noise, inputs = (
-        part[:, which] for part in (p.means, p.model_variances, p.noise_variances, p.input_variances)
-    )
-    return Prediction(weights / weights.sum(axis=1, keepdims=True), means, model, noise, inputs, lower=p.lower)
 
 
 def stack(

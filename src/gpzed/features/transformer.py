@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import TransformerMixin
 
 from gpzed._types import BoolArray, FloatArray, IntArray
 from gpzed.catalog.photometry import Photometry, Status
@@ -56,8 +57,10 @@ class Features(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FeatureTransformer:
+class FeatureTransformer(TransformerMixin):  # type: ignore[misc]
     """Photometry to inputs, as fitted on training rows; made by `fit_transformer`.
+
+    With scikit-learn's ``set_output(transform="pandas")`` the inputs are a data frame.
 
     Attributes
     ----------
@@ -101,6 +104,13 @@ class FeatureTransformer:
     ebv: float
     center: Floats
     marginalised: tuple[bool, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_sklearn_output_config", {})  # what `set_output` writes to
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Return the names of the inputs, as scikit-learn asks for them; `input_features` is not looked at."""
+        return np.array(self.names, dtype=object)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ rows without errors are kind 0, for which nothing is different.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from gpzed.gp.whitening import Whitening
 from gpzed.incomplete.blur import Kind
 from gpzed.incomplete.density import Conditional, Density, Regressions, normalise
 from gpzed.incomplete.patterns import InputModel, Pattern, error_variances, patterns_of
-from gpzed.prediction import Prediction
+from gpzed.prediction.components import ARRAYS, Components
 
 MAX_PARTS = 3
 """Parts of a row at most: its most likely components."""
@@ -68,24 +68,26 @@ class RowParts(NamedTuple):
         np.add.at(total, self.row, self.probability[:, None] * values)
         return total
 
-    def join(self, prediction: Prediction, n: int, n_inputs: int) -> Prediction:
-        """Put predictions for parts together: one mixture, of `n_inputs` parts, for each of the n rows."""
+    def join(self, components: Components, n: int, n_inputs: int) -> Components:
+        """Put Gaussians of parts together for each of the n rows, those of `n_inputs` inputs side by side."""
         if self.row is None and n_inputs == 1:
-            return prediction
-        K = prediction.n_components
+            return components
+        K = components.n_components
         row = np.arange(n) if self.row is None else self.row
         rank = np.zeros(n, dtype=np.intp) if self.rank is None else self.rank
         probability = np.ones(n) if self.probability is None else self.probability
-        fields: dict[str, Any] = {"weights": np.zeros((n, n_inputs, K))}
-        fields["weights"][row, rank] = probability[:, None] * prediction.weights
+        weights = np.zeros((n, n_inputs, K))
+        weights[row, rank] = probability[:, None] * components.weights
         likely = np.zeros(n, dtype=np.intp)  # parts that a row lacks repeat one that it has, with weight zero
         likely[row[::-1]] = np.arange(len(row))[::-1]
-        for name in ("means", "model_variances", "noise_variances", "input_variances"):
-            values = getattr(prediction, name)
-            fields[name] = np.repeat(values[likely][:, None], n_inputs, axis=1)
-            fields[name][row, rank] = values
-        fields = {name: values.reshape(n, -1) for name, values in fields.items()}
-        return Prediction(**fields, lower=prediction.lower, n_heads=n_inputs * K, n_inputs=n_inputs)
+        arrays = {"weights": weights.reshape(n, -1)}
+        for name in ARRAYS[1:]:
+            values = getattr(components, name)
+            joined = np.repeat(values[likely][:, None], n_inputs, axis=1)
+            joined[row, rank] = values
+            arrays[name] = joined.reshape(n, -1)
+        inputs = np.repeat(np.arange(n_inputs), K)
+        return Components(**arrays, member=np.zeros_like(inputs), input=inputs)
 
 
 class PatternTable:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from gpzed._types import FloatArray
+from gpzed._types import FloatArray, IntArray
 from gpzed.engine.lbfgs import Iteration
 from gpzed.engine.threads import Team, available_threads, single_threaded_blas
 from gpzed.errors import ClusterError, TrainingInterruptedError
@@ -20,11 +18,12 @@ from gpzed.model.checkpoint import fingerprint, load_checkpoint, save_checkpoint
 from gpzed.model.coverage import Coverage, learn_coverage
 from gpzed.model.data import TrainingData
 from gpzed.model.member import Member
+from gpzed.model.plan import Plan, Recipe
 from gpzed.model.recalibration import MIN_ROWS, Recalibration, fit_recalibration
 from gpzed.model.run import HEADS_STAGE, Run, StepInfo
 from gpzed.model.sources import Source
-from gpzed.model.training import Recipe, Session, Watch, train_member
-from gpzed.prediction import Prediction
+from gpzed.model.training import Session, Watch, train_member
+from gpzed.prediction import OF_ALL, Prediction
 
 
 @dataclass(frozen=True)
@@ -44,22 +43,18 @@ class Committee:
     coverage: Coverage | None = None
     recalibration: Recalibration | None = None
 
-    @property
-    def n_inputs(self) -> int:
-        """Components of the density of the inputs that a prediction may stand for."""
-        return max(member.n_inputs for member in self.members)
+    def labels(self) -> tuple[IntArray, IntArray]:
+        """Return member and input of every Gaussian of a prediction, as `gpzed.prediction.Components` has them.
 
-    @property
-    def n_own(self) -> int:
-        """Gaussians of all members: for each head and component of the density of the inputs."""
-        return len(self.members) * self.n_inputs * max(member.n_heads for member in self.members)
-
-    @property
-    def n_components(self) -> int:
-        """Gaussians of a prediction: the members' own, and one more for wings or for doubt."""
+        The members' own, for each head and each of the possible inputs, and one more for wings or for doubt.
+        """
+        inputs = [member.input_labels for member in self.members]
+        member = np.repeat(np.arange(len(inputs)), [len(own) for own in inputs])
         has_wings = self.recalibration is not None and self.recalibration.wing_weight > 0.0
-        has_doubt = self.coverage is not None and self.n_own > 1
-        return self.n_own + (has_wings or has_doubt)
+        has_doubt = self.coverage is not None and len(member) > 1
+        if has_wings or has_doubt:
+            return np.append(member, OF_ALL), np.append(np.concatenate(inputs), 0)
+        return member, np.concatenate(inputs)
 
     def predict(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> Prediction:
         """Predict for raw inputs; variance goes back to that of the training targets where coverage is low."""
@@ -68,7 +63,8 @@ class Committee:
             return prediction
         if X_std is not None:  # an outlier may be noise: what matters is where the true inputs are
             X = self.members[0].denoised(X, X_std)
-        return self.coverage.apply(prediction, X, self.n_own, team)
+        n_own = sum(len(member.input_labels) for member in self.members)
+        return self.coverage.apply(prediction, X, n_own, team)
 
     def recalibrated(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> Prediction:
         """Predict without regard to coverage."""
@@ -81,96 +77,91 @@ class Committee:
 
     def mixed(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> Prediction:
         """Mix the predictions of all members, as they are."""
-        parts = [member.distribution(X, team, X_std) for member in self.members]
+        parts = [Prediction.of(member.components(X, team, X_std)) for member in self.members]
         return parts[0] if len(parts) == 1 else Prediction.mixture(parts)
 
 
-def train_committee(
-    source: Source,
-    recipe: Recipe,
-    run: Run,
-    *,
-    n_members: int,
-    coverage: bool,
-    recalibration: Literal["global", "local"] | None,
-    n_threads: int | None,
-    random_state: int | np.random.Generator | None,
-) -> Committee:
+def train_committee(source: Source, plan: Plan, run: Run) -> Committee:
     """Train all members, then learn coverage and recalibration.
 
     Parameters
     ----------
     source : Source
         Training rows; every member splits them anew.
-    recipe : Recipe
-        How one member is trained.
+    plan : Plan
     run : Run
         Checkpoints, callback and cluster.
-    n_members : int
-    coverage : bool
-        Whether to learn the density of the training inputs.
-    recalibration : {"global", "local"} or None
-    n_threads : int or None
-    random_state : int, numpy.random.Generator or None
 
     Raises
     ------
     TrainingInterruptedError
         `run.should_stop` said so.
     """
-    *generators, other = np.random.default_rng(random_state).spawn(n_members + 1)
-    n_threads = n_threads or available_threads()
-    n_parallel = min(n_members, n_threads) if run.cluster is None else 1  # each member has the whole cluster
-    halt = threading.Event()
-    first: list[TrainingData] = []
-
-    def train(index: int) -> Member:
-        rng = generators[index]
-        seed = int(rng.integers(2**63))
-        data = source.data(np.random.default_rng(seed))
-        if index == 0:
-            first.append(data)
-        watch = _MemberWatch(index, run, run.checkpoint_of(index, n_members), halt)
-        watch.resume((recipe, seed), data)
-        try:
-            return train_member(data, recipe, rng, max(1, n_threads // n_parallel), watch)
-        except ClusterError:
-            watch.save()  # what was computed since the last checkpoint is not lost
-            raise
-
+    n_threads = plan.n_threads or available_threads()
+    n_parallel = min(plan.n_members, n_threads) if run.cluster is None else 1  # each member has the whole cluster
+    *generators, other = np.random.default_rng(plan.random_state).spawn(plan.n_members + 1)
+    jobs = _Jobs(source, plan, run, generators, max(1, n_threads // n_parallel))
+    members = []
     with single_threaded_blas():
         try:
-            members = run_in_parallel(train, n_members, n_parallel, halt)
+            if n_parallel > 1:
+                members = jobs.run_in_parallel(n_parallel)
+            else:
+                for index in range(plan.n_members):
+                    members.append(train_member(*jobs.prepare(index)))
         except TrainingInterruptedError:
             raise TrainingInterruptedError(f"training was stopped; {_what_is_kept(run)}") from None
-        committee = Committee(tuple(members), learn_coverage(first[0], other) if coverage else None)
-        rows = source.unseen(first[0]) if recalibration is not None else None
+        committee = Committee(tuple(members), learn_coverage(jobs.first, other) if plan.coverage else None)
+        rows = source.unseen(jobs.first) if plan.recalibration is not None else None
         if rows is not None and len(rows.y) >= MIN_ROWS:
-            committee = _recalibrate(committee, rows, recalibration == "local", Team(n_threads), other)
-    if first[0].has_errors:
-        sample = first[0].sample(MIXTURE_ROWS, np.random.default_rng(0))
+            committee = _recalibrate(committee, rows, plan.recalibration == "local", Team(n_threads), other)
+    if jobs.first.has_errors:
+        sample = jobs.first.sample(MIXTURE_ROWS, np.random.default_rng(0))
         warn_of_large_errors(sample.X, sample.X_std)
     if not run.keep_checkpoint:
         run.remove_checkpoints()
     return committee
 
 
-def run_in_parallel(
-    train: Callable[[int], Member], n_members: int, n_parallel: int, halt: threading.Event
-) -> list[Member]:
-    """Train all members; an error or interrupt in one halts the others at their next step."""
-    if n_parallel == 1:
-        return [train(index) for index in range(n_members)]
-    with ThreadPoolExecutor(n_parallel) as pool:
-        futures = [pool.submit(train, index) for index in range(n_members)]
-        try:
-            for future in as_completed(futures):
-                future.result()
-        except BaseException:
-            halt.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-    return [future.result() for future in futures]
+class _Jobs:
+    """What the training of each member takes; the data of the first are kept."""
+
+    first: TrainingData
+
+    def __init__(
+        self, source: Source, plan: Plan, run: Run, generators: list[np.random.Generator], n_threads: int
+    ) -> None:
+        self.source, self.plan, self.run, self.generators = source, plan, run, generators
+        self.n_threads = n_threads
+        self.halt = threading.Event()
+
+    def prepare(self, index: int) -> tuple[TrainingData, Recipe, np.random.Generator, int, Watch]:
+        """Return the arguments of `train_member`."""
+        rng = self.generators[index]
+        seed = int(rng.integers(2**63))
+        data = self.source.data(np.random.default_rng(seed))
+        if index == 0:
+            self.first = data
+        recipe = self.plan.recipe
+        path = self.run.checkpoint_of(index, self.plan.n_members)
+        watch = _MemberWatch(index, self.run, path, self.halt)
+        watch.resume((recipe, seed), data)
+        return data, recipe, rng, self.n_threads, watch
+
+    def run_in_parallel(self, n_parallel: int) -> list[Member]:
+        """Train all members; an error or interrupt in one halts the others at their next step."""
+        with ThreadPoolExecutor(n_parallel) as pool:
+            futures = [
+                pool.submit(lambda i: train_member(*self.prepare(i)), index) for index in range(self.plan.n_members)
+            ]
+            try:
+                for future in as_completed(futures):
+                    future.result()
+            except BaseException:
+                self.halt.set()
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+        return [future.result() for future in futures]
 
 
 class HaltedError(Exception):
@@ -196,6 +187,10 @@ class _MemberWatch(Watch):
         """Write a checkpoint, if one is wanted and there is something to keep."""
         if self.path is not None and self.session is not None:
             save_checkpoint(self.path, self.session, self.identity)
+
+    def __exit__(self, kind: type[BaseException] | None, *details: object) -> None:
+        if kind is not None and issubclass(kind, ClusterError):
+            self.save()  # what was computed since the last checkpoint is not lost
 
     def on_step(self, session: Session) -> bool | None:
         """Follow an iteration of the optimiser."""

@@ -23,6 +23,7 @@ from gpzed.gp.whitening import Moments, Whitening, fit_whitening
 from gpzed.incomplete.density import Density, Observations, normalise
 from gpzed.model.data import TrainingData
 from gpzed.prediction import Prediction
+from gpzed.prediction.components import ARRAYS
 
 MAX_ROWS = 10_000
 """Training rows that the density is fitted to, with those kept aside to read it by."""
@@ -43,7 +44,6 @@ HALF_WAY = 0.002
 hardly begun: one in a hundred training rows lies below it, and would pay."""
 MAX_DOUBT = 0.5
 """Probability that a mixture loses to a wide Gaussian where nothing is known."""
-COMPONENT_FIELDS = ("weights", "means", "model_variances", "noise_variances", "input_variances")
 
 
 @dataclass(frozen=True)
@@ -224,16 +224,15 @@ def return_to_prior(
     lost = np.maximum(prior_variance + (part.mean - prior_mean) ** 2 - part.variance, 0.0)
     coverage = np.clip(coverage, 0.0, 1.0)
     if prediction.n_components == 1:
-        variances = np.array(prediction.model_variances)
+        variances = np.array(prediction.components.model_variances)
         variances[rows, 0] += doubt * lost
-        return replace(prediction, model_variances=variances, coverage=coverage)
-    n_components = max(prediction.n_components, n_own + 1)
-    fields: dict[str, Any] = {name: np.empty((len(prediction), n_components)) for name in COMPONENT_FIELDS}
-    for name, values in fields.items():
-        given = getattr(prediction, name)
-        values[:, : given.shape[1]] = given
-        if n_components > given.shape[1]:
-            values[:, -1] = 0.0 if name == "weights" else given[:, 0]
+        widened = replace(prediction.components, model_variances=variances)
+        return prediction.changed(components=widened, coverage=coverage)
+    components = prediction.components
+    if prediction.n_components == n_own:
+        first = {name: getattr(components, name)[:, 0] for name in ARRAYS[1:]}
+        components = components.with_one_more(0.0, **first)
+    fields: dict[str, Any] = {name: np.array(getattr(components, name)) for name in ARRAYS}
     share = MAX_DOUBT * doubt
     fields["weights"][rows] *= (1.0 - share)[:, None]
     before = fields["weights"][rows, -1]
@@ -246,4 +245,4 @@ def return_to_prior(
     for name, values in wide.items():
         fields[name][rows, -1] = (before * fields[name][rows, -1] + share * values) / (before + share)
     fields["weights"][rows, -1] += share
-    return replace(prediction, **fields, coverage=coverage)
+    return prediction.changed(components=replace(components, **fields), coverage=coverage)

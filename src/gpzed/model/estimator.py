@@ -9,26 +9,16 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from gpzed.errors import ConvergenceWarning, DataWarning
-from gpzed.gp.covariance import get_structure
+from gpzed.errors import ConvergenceWarning
 from gpzed.gp.parameters import MeanFunction
 from gpzed.gp.whitening import WhiteningMethod
-from gpzed.model.committee import train_committee
-from gpzed.model.data import merge_duplicates
+from gpzed.model.committee import Committee, train_committee
 from gpzed.model.fitted import FittedModel
-from gpzed.model.inputs import (
-    CheckedChunks,
-    check_rows,
-    check_validation,
-    is_lazy,
-    require_observations,
-    require_rows,
-    validate_table,
-)
-from gpzed.model.options import Calibration, Training, check_options, choose_n_basis
+from gpzed.model.inputs import is_lazy
+from gpzed.model.options import Calibration, Training, check_options
+from gpzed.model.plan import make_plan
 from gpzed.model.run import Run
-from gpzed.model.sources import ChunkedRows, RowsInMemory, Source
-from gpzed.model.training import Recipe
+from gpzed.model.sources import rows_in_memory, rows_of_collections, rows_of_stream
 
 Validation = tuple[Any, ...]
 """(X, y), (X, y, sample_weight) or (X, y, sample_weight, X_std)."""
@@ -225,22 +215,12 @@ class GPzRegressor(FittedModel):
         """
         check_options(self)
         run = run or Run()
-        if is_lazy(X):
-            if X_std is not None:
-                raise TypeError(
-                    "`X_std` is given with a Dask collection; expected delayed chunks with it: `fit_stream`."
-                )
-            from gpzed.distributed.collections import partitions, template
-
-            validate_table(self, template(X))
-            return self._fit_parts(partitions(X, y, sample_weight), validation_data, run)
-        rows = check_rows(self, X, y, sample_weight, X_std)
-        if self.weighting == "likelihood":
-            rows = merge_duplicates(rows)
-        valid = check_validation(self, validation_data, rows.X_std is not None)
         with run.client() as client:
-            source = RowsInMemory(rows, valid, self.validation_fraction, are_shared=self._shares_rows, client=client)
-            return self._train(source, run)
+            if is_lazy(X):
+                source = rows_of_collections(self, (X, y, sample_weight, X_std), validation_data, client)
+            else:
+                source = rows_in_memory(self, (X, y, sample_weight, X_std), validation_data, client)
+            return self._learned(train_committee(source, make_plan(self, source.n), run))
 
     def fit_stream(
         self, source: Iterable[Any], *, validation_data: Validation | None = None, run: Run | None = None
@@ -265,119 +245,26 @@ class GPzRegressor(FittedModel):
         """
         check_options(self)
         run = run or Run()
-        if iter(source) is source:
-            raise TypeError(
-                "`source` can be iterated over only once (a generator); training reads it many times. Give a list, "
-                "or an object whose __iter__ starts from the beginning."
-            )
-        first = next(iter(source), None)
-        if first is None:
-            raise ValueError("`source` has no chunks; expected at least one (X, y) pair.")
-        if is_lazy(first):
-            return self._fit_parts(list(source), validation_data, run, has_template=False)
-        if run.cluster is not None:
-            raise TypeError(
-                f"`cluster` is {run.cluster!r} but the chunks of `source` are in this process; expected a list of "
-                "dask.delayed chunks, which workers can load. Use `fit` for rows in memory, or leave out `cluster`."
-            )
-        validate_table(self, first[0], ensure_min_samples=1, ensure_all_finite=self._all_finite)
-        return self._fit_chunks(source, validation_data, run)
-
-    def _fit_chunks(self, source: Iterable[Any], validation_data: Validation | None, run: Run) -> Self:
-        """Train on chunks that are read or computed anew on every pass."""
-        chunks = CheckedChunks(
-            source, self.n_features_in_, self._feature_names(), missing=self.missing == "marginalise"
-        )
-        n, observed, has_errors = chunks.survey()
-        require_rows(n)
-        require_observations(observed)
-        valid = check_validation(self, validation_data, has_errors)
-        return self._train(self._chunked(chunks, n, valid), run)
-
-    def _fit_parts(
-        self, sources: list[Any], validation_data: Validation | None, run: Run, *, has_template: bool = True
-    ) -> Self:
-        """Train on delayed chunks: loaded by the workers of a cluster, or computed on every pass without one."""
-        from gpzed.distributed.collections import head
-        from gpzed.distributed.data import Partitions
-
         with run.client() as client:
-            if not has_template:
-                validate_table(self, head(sources[0], client), ensure_min_samples=0)
-            if client is None:
-                return self._fit_chunks(sources, validation_data, run)
-            is_gap = self.missing == "marginalise"
-            loaded = Partitions(client, sources, self.n_features_in_, self._feature_names(), missing=is_gap)
-            valid = check_validation(self, validation_data, loaded.has_errors)
-            require_rows(loaded.n)
-            require_observations(loaded.observed)
-            return self._train(self._chunked(loaded, loaded.n, valid), run)
+            rows = rows_of_stream(self, source, validation_data, client)
+            return self._learned(train_committee(rows, make_plan(self, rows.n), run))
 
-    def _chunked(self, chunks: Any, n: int, valid: Any) -> ChunkedRows:
-        return ChunkedRows(chunks, n, valid, self.validation_fraction, are_shared=self._shares_rows)
-
-    @property
-    def _shares_rows(self) -> bool:
-        """Whether all members hold out some rows in common, for recalibration."""
-        return self.calibrate in ("global", "local") and self.n_members > 1
-
-    def _feature_names(self) -> list[str] | None:
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else [str(name) for name in names]
-
-    def _train(self, source: Source, run: Run) -> Self:
-        recipe = self._recipe(source.n)
-        self.committee_ = train_committee(
-            source,
-            recipe,
-            run,
-            n_members=self.n_members,
-            coverage=self.coverage,
-            recalibration=self.calibrate if self.calibrate in ("global", "local") else None,
-            n_threads=self.n_threads,
-            random_state=self.random_state,
-        )
-        self.n_basis_ = recipe.n_basis
+    def _learned(self, committee: Committee) -> Self:
+        """Keep what was learned; warn of members that did not finish."""
+        self.committee_ = committee
+        self.n_basis_ = committee.members[0].layout.m
         self.n_iter_ = max(1, *(len(report.history) for report in self.reports_))
-        self._warn_if_unfinished(recipe.training.max_iter)
-        return self
-
-    def _recipe(self, n: int) -> Recipe:
-        n_basis = self.n_basis
-        if n_basis == "auto":
-            n_basis = choose_n_basis(n, self.n_features_in_, get_structure(self.covariance))
-        elif n_basis > n:
-            warnings.warn(
-                f"`n_basis` is {n_basis}, but there are {n} rows to train on; {n} basis functions are used.",
-                DataWarning,
-                stacklevel=4,
-            )
-        return Recipe(
-            n_basis=int(min(n_basis, n)),
-            covariance=self.covariance,
-            heteroscedastic=self.noise == "heteroscedastic",
-            relevance=self.relevance == "ard",
-            mean_function=self.mean_function,
-            whitening=self.whitening,
-            weighted_precision=self.weighting == "precision",
-            shape_prior=self.shape_prior,
-            calibrate_noise=self.calibrate != "none",
-            n_heads=self.n_heads,
-            is_alone=self.n_members == 1,
-            training=self.training or Training(),
-        )
-
-    def _warn_if_unfinished(self, max_iter: int) -> None:
         unfinished = [report for report in self.reports_ if report.status == "max_iter"]
         if unfinished:
-            last = unfinished[0].history[-1]
+            max_iter = (self.training or Training()).max_iter
             warnings.warn(
-                f"training of {len(unfinished)} of {self.n_members} models stopped at `max_iter`={max_iter} with "
-                f"a largest gradient of {last.gradient_norm:.1e}; the best iterate was kept. Raise `max_iter` for a "
-                "better fit.",
+                f"training of {len(unfinished)} of {self.n_members} models stopped at `max_iter`={max_iter} with a "
+                f"largest gradient of {unfinished[0].history[-1].gradient_norm:.1e}; the best iterate was kept. Raise "
+                "`max_iter` for a better fit.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
+        return self
 
 
 PAPER: dict[str, Any] = {

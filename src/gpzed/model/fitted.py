@@ -31,35 +31,7 @@ def predict_lazily(model: Any, X: Any, return_std: bool) -> Any:
     return predict(model, X, return_std)
 
 
-class PredictsDistribution(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A regressor whose predictions are distributions; mean and standard deviation follow from them."""
-
-    def predict_distribution(self, X: Any) -> Prediction:
-        """Predict the full distribution; each regressor has its own."""
-        raise AttributeError(f"{type(self).__name__} does not say how it predicts")
-
-    def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Predict the mean, and the standard deviation if asked for.
-
-        Parameters
-        ----------
-        X : array-like or table of shape (n_samples, n_features)
-            For a Dask array or data frame the result is lazy, too: Dask arrays, or series with the same index.
-        return_std : bool
-
-        Returns
-        -------
-        mean : ndarray of shape (n_samples,)
-        std : ndarray of shape (n_samples,)
-            Only if `return_std`; model and noise variance together.
-        """
-        if is_lazy(X):
-            return predict_lazily(self, X, return_std)  # type: ignore[no-any-return]
-        prediction = self.predict_distribution(X)
-        return (prediction.mean, prediction.std) if return_std else prediction.mean
-
-
-class FittedModel(PredictsDistribution):
+class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Predictions from trained members; `GPzRegressor` adds how they are trained."""
 
     committee_: Committee
@@ -143,12 +115,13 @@ class FittedModel(PredictsDistribution):
     @property
     def n_components_(self) -> int:
         """Gaussians of a prediction."""
-        return self.committee_.n_components
+        return len(self.committee_.labels()[0])
 
     @property
-    def run_(self) -> dict[str, int]:
-        """What tells the components of a prediction apart: `Prediction.n_heads` and `Prediction.n_inputs`."""
-        return {"n_heads": self.committee_.n_own // len(self.members_), "n_inputs": self.committee_.n_inputs}
+    def component_labels_(self) -> dict[str, list[int]]:
+        """Member and input of every Gaussian of a prediction, as `gpzed.prediction.Components` has them."""
+        member, inputs = self.committee_.labels()
+        return {"member": member.tolist(), "input": inputs.tolist()}
 
     def _check_inputs(self, X: Any) -> FloatArray:
         check_is_fitted(self, "committee_")
@@ -223,7 +196,9 @@ class FittedModel(PredictsDistribution):
             )
         X = self._check_inputs(X)
         errors = self._check_errors(X_std, X)
-        return self.committee_.predict(X, Team(self.n_threads), errors)
+        prediction = self.committee_.predict(X, Team(self.n_threads), errors)
+        prediction.components.verify()
+        return prediction
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: int | np.random.Generator | None = 0) -> FloatArray:
         """Draw functions from the posterior (without observation noise) and give their values at X.

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpzed._types import FloatArray
+from gpzed._types import FloatArray, IntArray
 from gpzed.engine.lbfgs import Iteration
 from gpzed.engine.threads import Team
 from gpzed.gp.parameters import Layout, Parameters
@@ -22,7 +22,7 @@ from gpzed.incomplete.patterns import Pattern, patterns_of
 from gpzed.mixture.heads import head_layout
 from gpzed.mixture.predictive import MixtureHeads
 from gpzed.model.data import Standardisation
-from gpzed.prediction import Prediction
+from gpzed.prediction import Components
 
 KEPT_KINDS = 256
 """Kinds of rows whose preparations for predicting a member keeps."""
@@ -138,28 +138,33 @@ class Member:
         scale = map_.y_scale
         return Predictive(map_.y_mean + scale * mean, scale**2 * nu, scale**2 * noise, scale**2 * added), parts
 
-    def distribution(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> Prediction:
-        """Predictive distributions of raw inputs: one Gaussian each, or the mixture that the heads give."""
+    def components(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> Components:
+        """Return the Gaussians for raw inputs: one for each, or those of the heads; for every input that may be."""
         if self.mixture is None:
             moments, parts = self.predict(X, team, X_std)
-            return parts.join(Prediction.gaussian(*moments), len(X), self.n_inputs)
+            mean, nu, noise, added = (np.asarray(part)[:, None] for part in moments)
+            return parts.join(_one_model(np.ones_like(mean), mean, nu, noise, added), len(X), self.n_inputs)
         parts, table = self.parts(X, X_std)
         if parts.V is None:
             spreads = [self._spread(label, kind) for label, kind in zip(table.labels, table.kinds, strict=True)]
-            components = self.mixture.predict(parts.X, self.layout, team, parts.kind, table.kinds, spreads)
+            found = self.mixture.predict(parts.X, self.layout, team, parts.kind, table.kinds, spreads)
         else:
-            components = self.mixture.predict_noisy(parts.X, parts.V, np.isnan(X)[parts.row], team, self._noisy)
+            found = self.mixture.predict_noisy(parts.X, parts.V, np.isnan(X)[parts.row], team, self._noisy)
         map_ = self.standardisation
         scale = map_.y_scale
-        prediction = Prediction(
-            components.weights,
-            map_.y_mean + scale * components.means,
-            scale**2 * components.model_variances,
-            scale**2 * components.noise_variances,
-            scale**2 * components.input_variances,
-            n_heads=components.means.shape[1],
+        components = _one_model(
+            found.weights,
+            map_.y_mean + scale * found.means,
+            scale**2 * found.model_variances,
+            scale**2 * found.noise_variances,
+            scale**2 * found.input_variances,
         )
-        return parts.join(prediction, len(X), self.n_inputs)
+        return parts.join(components, len(X), self.n_inputs)
+
+    @property
+    def input_labels(self) -> IntArray:
+        """For which of the possible inputs each Gaussian of a prediction is."""
+        return np.repeat(np.arange(self.n_inputs), self.n_heads)
 
     @property
     def n_heads(self) -> int:
@@ -188,3 +193,10 @@ class Member:
                 self._spreads.pop(next(iter(self._spreads)))
             self._spreads[label] = Spread(self._forms, kind)
         return self._spreads[label]
+
+
+def _one_model(
+    weights: FloatArray, means: FloatArray, model: FloatArray, noise: FloatArray, inputs: FloatArray
+) -> Components:
+    labels = np.zeros(weights.shape[1], dtype=np.intp)
+    return Components(weights, means, model, noise, inputs, labels, labels)

@@ -14,7 +14,7 @@ the density of their PIT values is flattest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -36,6 +36,7 @@ LOCAL_WIDTH = 0.1
 """Standard deviation of the prior on differences of ln s between regions."""
 START = np.array([0.0, -2.0, 0.9])
 """Where ln s, logit of the weight of the wings and ln r start; a weak prior holds the last two there."""
+VARIANCES = ("model_variances", "noise_variances", "input_variances")
 LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -92,29 +93,15 @@ class Recalibration:
         if self.local.size:
             assert shares is not None
             log_scale += shares @ self.local
-        narrow = np.exp(2.0 * log_scale)[:, None]
-        parts = {name: narrow * getattr(prediction, f"{name}_variances") for name in ("model", "noise", "input")}
-        weights, means = prediction.weights, prediction.means
+        narrow = np.exp(2.0 * log_scale)
+        components = prediction.components
+        parts = {name: narrow[:, None] * getattr(components, name) for name in VARIANCES}
+        components = replace(components, **parts)
         if self.wing_weight > 0.0:
             wide = self.wing_scale**2 * narrow
-            parts = {
-                name: np.hstack([values, wide * getattr(prediction, f"{name}_variance")[:, None]])
-                for name, values in parts.items()
-            }
-            weights = np.hstack([(1.0 - self.wing_weight) * weights, np.full((len(weights), 1), self.wing_weight)])
-            means = np.hstack([means, prediction.mean[:, None]])
-        return Prediction(
-            weights,
-            means,
-            parts["model"],
-            parts["noise"],
-            parts["input"],
-            lower=prediction.lower,
-            coverage=prediction.coverage,
-            flags=prediction.flags,
-            n_heads=prediction.n_heads,
-            n_inputs=prediction.n_inputs,
-        )
+            wings = {name: wide * getattr(prediction, name.removesuffix("s")) for name in VARIANCES}
+            components = components.with_one_more(self.wing_weight, means=prediction.mean, **wings)
+        return prediction.changed(components=components)
 
 
 def fit_recalibration(

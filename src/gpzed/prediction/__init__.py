@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from gpzed.prediction.components import OF_ALL, Components
 from gpzed.prediction.distribution import Prediction
 from gpzed.prediction.gridded import GriddedPrediction
 
-__all__ = ["GriddedPrediction", "Prediction"]
+__all__ = ["OF_ALL", "Components", "GriddedPrediction", "Prediction"]

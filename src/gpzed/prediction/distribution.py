@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Literal, SupportsIndex, cast
+from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
 from gpzed._types import AnyArray, FloatArray
-from gpzed.errors import MissingDependencyError
-from gpzed.prediction import _combine, _mixture, _point, _scores, _solve
-from gpzed.prediction import _validation as check
+from gpzed.prediction import checks as check
+from gpzed.prediction import quantiles, scores
+from gpzed.prediction.combine import joined, mixed
+from gpzed.prediction.components import Components
+from gpzed.prediction.mixture import Mixture, Moments, cdf, log_pdf, uncut_moments
+from gpzed.prediction.point import best_points
+from gpzed.prediction.qpform import to_qp
 
-# Stands for zeros of the shape of `weights`, which is known only when an object is made.
-_ZEROS: FloatArray = cast("FloatArray", None)
-#: Numbers that may stand for a density.
 POINTS = ("best", "mean", "median", "mode")
+"""Numbers that may stand for a density."""
 _USE_GRID = "For the same {0} for all objects use {1}."
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Prediction:
     r"""Predictive distributions of n objects, each a mixture of K Gaussians.
 
     .. math:: p(z) = \sum_k \pi_k\, N(z; \mu_k, \nu_k + \beta_k^{-1} + \iota_k)
 
-    K = 1 is the paper's model (Eq. 5.8-5.10). Arrays are copied and read-only.
+    K = 1 is the paper's model (Eq. 5.8-5.10). Arrays are checked and copied here, once, and read-only;
+    `Prediction.of` takes `Components` that were checked before.
 
     Parameters
     ----------
@@ -39,30 +42,34 @@ class Prediction:
     model_variances, noise_variances, input_variances : array-like of shape (n, K)
         Parts of each component's variance: uncertainty of the function (Eq. 3.13), intrinsic noise
         (Eq. 5.10), missing or noisy photometry (zeros by default). Their sum must be positive.
+    member : array-like of int of shape (K,), optional
+        Which model gave a component; those of one model stand together. By default each is of another one.
+    input : array-like of int of shape (K,), optional
+        For which of the inputs that may be behind what was observed of an object a component is; all for the same one
+        by default.
     lower : float, optional
         Exact truncation: the density is zero below `lower` and renormalised above.
     coverage : array-like of shape (n,), optional
         How well the training set covers the object, from 0 (not at all) to 1.
     flags : array-like of shape (n,), optional
         Bit flags, stored as uint32.
-    n_heads : int
-        Components come in runs of this length, each the density that one model gives; those at the end that do not
-        fill a run count as one more.
-    n_inputs : int
-        Runs consist of this many parts of equal length, one for each of the inputs that may be behind what was
-        observed of an object (components of their density).
     point : {"mean", "best", "median", "mode"} or array-like of shape (n,)
         What is quoted as the redshift of each object, `z_phot`: a number taken from its density, or one given.
+
+    Attributes
+    ----------
+    components : Components
+        The Gaussians: weights, means, parts of the variance, and labels.
 
     Notes
     -----
     The variance splits into three parts that sum to it: weighted means over the components, and the variance of
     their means. The distance between components of one model for the same inputs, which says that the object may be
     at either, counts as noise; that between parts for different inputs as input variance; the disagreement
-    between models as model variance. With truncation, mean and
-    variance are those of the truncated mixture. Its components are truncated Gaussians with weights
-    proportional to ``weights`` times their probability above the cut; truncation shrinks the variance of
-    component k by a factor r_k <= 1, all three parts of which shrink by the same factor.
+    between models as model variance. With truncation, mean and variance are those of the truncated mixture. Its
+    components are truncated Gaussians with weights proportional to ``weights`` times their probability above the cut;
+    truncation shrinks the variance of component k by a factor r_k <= 1, all three parts of which shrink by the same
+    factor.
 
     Examples
     --------
@@ -75,45 +82,63 @@ class Prediction:
     1
     """
 
-    weights: FloatArray
-    means: FloatArray
-    model_variances: FloatArray
-    noise_variances: FloatArray
-    input_variances: FloatArray = _ZEROS
-    lower: float | None = None
-    coverage: FloatArray | None = None
-    flags: npt.NDArray[np.uint32] | None = None
-    n_heads: int = 1
-    n_inputs: int = 1
-    point: str | FloatArray = "mean"
+    components: Components
+    lower: float | None
+    coverage: FloatArray | None
+    flags: npt.NDArray[np.uint32] | None
+    point: str | FloatArray
 
-    def __post_init__(self) -> None:
-        given = {f.name: getattr(self, f.name) for f in fields(self)}
-        weights = check.normalised_weights(given["weights"])
+    def __init__(
+        self,
+        weights: npt.ArrayLike,
+        means: npt.ArrayLike,
+        model_variances: npt.ArrayLike,
+        noise_variances: npt.ArrayLike,
+        input_variances: npt.ArrayLike | None = None,
+        *,
+        member: npt.ArrayLike | None = None,
+        input: npt.ArrayLike | None = None,
+        lower: float | None = None,
+        coverage: npt.ArrayLike | None = None,
+        flags: npt.ArrayLike | None = None,
+        point: str | npt.ArrayLike = "mean",
+    ) -> None:
+        checked = Components.checked(weights, means, model_variances, noise_variances, input_variances, member, input)
+        self._set(components=checked, lower=lower, coverage=coverage, flags=flags, point=point)
+
+    def _set(self, *, components: Components, lower: Any, coverage: Any, flags: Any, point: Any) -> None:
+        """Set all attributes; those that are one number per object are checked."""
+        n = len(components)
         ready: dict[str, Any] = {
-            "weights": weights,
-            "means": check.component_array("means", given["means"], weights.shape),
+            "components": components,
+            "lower": None if lower is None else check.finite("lower", lower),
+            "coverage": None if coverage is None else check.read_only(check.coverage(coverage, n)),
+            "flags": None if flags is None else check.read_only(check.flags(flags, n)),
+            "point": check.point("point", point, POINTS, n),
         }
-        if given["input_variances"] is None:
-            given["input_variances"] = np.zeros(weights.shape)
-        for name in ("model_variances", "noise_variances", "input_variances"):
-            ready[name] = check.variances(name, given[name], weights.shape)
-        total = ready["model_variances"] + ready["noise_variances"] + ready["input_variances"]
-        check.require(total > 0, total, "variances", "sum to zero", "add a small floor to the variance")
-        check.require(np.isfinite(total), total, "variances", "overflow", "check their units")
-        if given["lower"] is not None:
-            ready["lower"] = check.finite("lower", given["lower"])
-        if given["coverage"] is not None:
-            ready["coverage"] = check.coverage(given["coverage"], len(weights))
-        if given["flags"] is not None:
-            ready["flags"] = check.flags(given["flags"], len(weights))
-        check.run_length("n_heads", given["n_heads"], weights.shape[1])
-        check.parts("n_inputs", given["n_inputs"], given["n_heads"])
-        ready["point"] = check.point("point", given["point"], POINTS, len(weights))
+        if isinstance(ready["point"], np.ndarray):
+            check.read_only(ready["point"])
         for name, value in ready.items():
-            if isinstance(value, np.ndarray):
-                value.flags.writeable = False
             object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(
+        cls,
+        components: Components,
+        *,
+        lower: float | None = None,
+        coverage: npt.ArrayLike | None = None,
+        flags: npt.ArrayLike | None = None,
+        point: str | npt.ArrayLike = "mean",
+    ) -> Prediction:
+        """Make predictions of components that need no check; the rest as in the class."""
+        made = object.__new__(Prediction)
+        made._set(components=components, lower=lower, coverage=coverage, flags=flags, point=point)
+        return made
+
+    def changed(self, **changes: Any) -> Prediction:
+        """Return the same predictions with other `components`, `lower`, `coverage`, `flags` or `point`."""
+        return Prediction.of(**{field.name: getattr(self, field.name) for field in fields(self)} | changes)
 
     @classmethod
     def gaussian(
@@ -144,8 +169,7 @@ class Prediction:
         """
         centre = check.as_float("mean", mean)
         if centre.ndim != 1:
-            msg = f"`mean` has shape {centre.shape}; expected (n,), one mean per object."
-            raise ValueError(msg)
+            raise ValueError(f"`mean` has shape {centre.shape}; expected (n,), one mean per object.")
         parts = {"model_variance": model_variance, "noise_variance": noise_variance}
         parts["input_variance"] = 0.0 if input_variance is None else input_variance
         ready: dict[str, Any] = {"lower": lower, "coverage": coverage, "flags": flags}
@@ -166,7 +190,7 @@ class Prediction:
     ) -> Prediction:
         """Make Gaussians cut at `lower` that have this mean and these parts of the variance, (n,), after the cut."""
         total = model_variance + noise_variance + input_variance
-        centre, variance = _mixture.uncut_moments(mean, total, lower)
+        centre, variance = uncut_moments(mean, total, lower)
         parts = (part * variance / total for part in (model_variance, noise_variance, input_variance))
         return cls.gaussian(centre, *parts, lower=lower)
 
@@ -187,19 +211,19 @@ class Prediction:
             The mixture of the members' densities. `coverage` is the weighted mean of the members'
             (None unless all have it), `flags` the union of theirs.
         """
-        return cls(**_combine.committee_fields(predictions, weights))
+        return cls.of(**mixed(predictions, weights))
 
     @classmethod
     def concatenate(cls, predictions: Sequence[Prediction]) -> Prediction:
         """Join predictions for different objects; fewer components are padded with weight zero."""
-        return cls(**_combine.concatenated_fields(predictions))
+        return cls.of(**joined(predictions))
 
     def truncate(self, lower: float | None) -> Prediction:
         """Return the same mixture cut at `lower` (None removes the cut); a `point` that was given is the mean then."""
-        return replace(self, lower=lower, point=self.point if isinstance(self.point, str) else "mean")
+        return self.changed(lower=lower, point=self.point if isinstance(self.point, str) else "mean")
 
     def __len__(self) -> int:
-        return len(self.weights)
+        return len(self.components)
 
     def __repr__(self) -> str:
         return f"Prediction(n={len(self)}, n_components={self.n_components}, lower={self.lower})"
@@ -213,46 +237,43 @@ class Prediction:
             rows = index
         else:
             rows = check.row_index(index, len(self))
-        chosen: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        chosen = {k: v[rows] if isinstance(v, np.ndarray) else v for k, v in chosen.items()}
-        return Prediction(**chosen)
+        return self.changed(
+            components=self.components.take(rows),
+            coverage=None if self.coverage is None else self.coverage[rows],
+            flags=None if self.flags is None else self.flags[rows],
+            point=self.point if isinstance(self.point, str) else self.point[rows],
+        )
 
     @property
     def n_components(self) -> int:
         """Number K of components per object."""
-        return int(self.weights.shape[1])
+        return self.components.n_components
 
-    @cached_property
+    @property
+    def weights(self) -> FloatArray:
+        """Mixture weights before truncation, shape (n, K)."""
+        return self.components.weights
+
+    @property
+    def means(self) -> FloatArray:
+        """Mean of each component before truncation, shape (n, K)."""
+        return self.components.means
+
+    @property
     def component_stds(self) -> FloatArray:
         """Standard deviation of each component before truncation, shape (n, K)."""
-        total = self.model_variances + self.noise_variances + self.input_variances
-        return check.read_only(np.sqrt(total))
+        return self.components.stds
 
-    def _rows(self, columns: int = 1) -> Iterator[tuple[slice, _mixture.Mixture]]:
-        """Yield slices of rows with their mixtures, sized for `columns` values per component."""
-        for rows in _mixture.row_chunks(len(self), self.n_components * columns):
-            parts = (self.weights[rows], self.means[rows], self.component_stds[rows])
-            yield rows, _mixture.build(*parts, self.lower)
-
-    def _per_object(self, kernel: Callable[[_mixture.Mixture, slice], FloatArray], cost: int = 1) -> FloatArray:
+    def _per_object(self, kernel: Callable[[Mixture, slice], FloatArray], cost: int = 1) -> FloatArray:
         """Fill an (n,) array chunk by chunk."""
         out = np.empty(len(self))
-        for rows, mix in self._rows(cost):
-            out[rows] = kernel(mix, rows)
+        for rows, part in self.components.rows(self.lower, cost):
+            out[rows] = kernel(part, rows)
         return out
 
     @cached_property
-    def _moments(self) -> _mixture.Moments:
-        parts = [np.empty(len(self)) for _ in _mixture.Moments._fields]
-        for rows, mix in self._rows():
-            variances = (self.model_variances, self.noise_variances, self.input_variances)
-            for out, value in zip(
-                parts,
-                _mixture.moments(mix, *(v[rows] for v in variances), n_heads=self.n_heads, n_inputs=self.n_inputs),
-                strict=True,
-            ):
-                out[rows] = value
-        return _mixture.Moments(*(check.read_only(p) for p in parts))
+    def _moments(self) -> Moments:
+        return self.components.moments(self.lower)
 
     @property
     def mean(self) -> FloatArray:
@@ -287,7 +308,7 @@ class Prediction:
     def log_pdf(self, z: npt.ArrayLike) -> FloatArray:
         """Log density at z, a scalar or one value per object, shape (n,); -inf below `lower`."""
         at = check.points("z", z, len(self), _USE_GRID.format("redshifts", "pdf_grid"))
-        return self._per_object(lambda mix, rows: _mixture.log_pdf(mix, at[rows, None])[:, 0])
+        return self._per_object(lambda part, rows: log_pdf(part, at[rows, None])[:, 0])
 
     def pdf(self, z: npt.ArrayLike) -> FloatArray:
         """Density at z, a scalar or one value per object, shape (n,)."""
@@ -296,22 +317,22 @@ class Prediction:
     def cdf(self, z: npt.ArrayLike) -> FloatArray:
         """Probability below z, a scalar or one value per object, shape (n,)."""
         at = check.points("z", z, len(self), _USE_GRID.format("redshifts", "cdf_grid"))
-        return self._per_object(lambda mix, rows: _mixture.cdf(mix, at[rows, None])[:, 0])
+        return self._per_object(lambda part, rows: cdf(part, at[rows, None])[:, 0])
 
     def pdf_grid(self, grid: npt.ArrayLike) -> FloatArray:
         """Density of every object at every point of a grid (g,), shape (n, g)."""
         at = check.grid("grid", grid)
         out = np.empty((len(self), len(at)))
-        for rows, mix in self._rows(len(at)):
-            out[rows] = np.exp(_mixture.log_pdf(mix, np.broadcast_to(at, out[rows].shape)))
+        for rows, part in self.components.rows(self.lower, len(at)):
+            out[rows] = np.exp(log_pdf(part, np.broadcast_to(at, out[rows].shape)))
         return out
 
     def cdf_grid(self, grid: npt.ArrayLike) -> FloatArray:
         """Probability below every point of a grid (g,), shape (n, g)."""
         at = check.grid("grid", grid)
         out = np.empty((len(self), len(at)))
-        for rows, mix in self._rows(len(at)):
-            out[rows] = _mixture.cdf(mix, np.broadcast_to(at, out[rows].shape))
+        for rows, part in self.components.rows(self.lower, len(at)):
+            out[rows] = cdf(part, np.broadcast_to(at, out[rows].shape))
         return out
 
     def quantile(self, q: npt.ArrayLike) -> FloatArray:
@@ -321,7 +342,7 @@ class Prediction:
         """
         at = check.points("q", q, len(self), _USE_GRID.format("levels", "quantile_grid"))
         check.require((at >= 0) & (at <= 1), at, "q", "is not a probability", "give values from 0 to 1")
-        return self._per_object(lambda mix, rows: _solve.quantile(mix, at[rows]))
+        return self._per_object(lambda part, rows: quantiles.quantile(part, at[rows]))
 
     def quantile_grid(self, levels: npt.ArrayLike) -> FloatArray:
         """Quantiles of every object at the levels (g,), shape (n, g)."""
@@ -336,7 +357,7 @@ class Prediction:
     @property
     def mode(self) -> FloatArray:
         """Highest point of each density, shape (n,)."""
-        return self._per_object(lambda mix, _: _solve.mode(mix), cost=_solve.MODE_STARTS)
+        return self._per_object(lambda part, _: quantiles.mode(part), cost=quantiles.MODE_STARTS)
 
     @cached_property
     def best(self) -> FloatArray:
@@ -345,7 +366,7 @@ class Prediction:
         The loss is quadratic up to 0.1, linear beyond. Where a density is narrow this is nearly its mean; of two peaks
         it keeps to the heavier one.
         """
-        return check.read_only(_point.best_points(self.weights, self.means, self.component_stds, self.lower))
+        return check.read_only(best_points(self.weights, self.means, self.component_stds, self.lower))
 
     @property
     def z_phot(self) -> FloatArray:
@@ -368,19 +389,18 @@ class Prediction:
         """
         probability = check.level(level)
         ends = np.empty((2, len(self)))
-        for rows, mix in self._rows(_solve.INTERVAL_POINTS):
-            ends[:, rows] = _solve.shortest_interval(mix, probability)
+        for rows, part in self.components.rows(self.lower, quantiles.INTERVAL_POINTS):
+            ends[:, rows] = quantiles.shortest_interval(part, probability)
         return ends[0], ends[1]
 
     def sample(self, size: int = 1, random_state: int | np.random.Generator | None = None) -> FloatArray:
         """Draw `size` redshifts for every object, shape (n, size)."""
         if size < 1:
-            msg = f"`size` is {size}; expected at least one draw per object."
-            raise ValueError(msg)
+            raise ValueError(f"`size` is {size}; expected at least one draw per object.")
         rng = np.random.default_rng(random_state)
         which, where = rng.random((len(self), size)), rng.random((len(self), size))
-        for rows, mix in self._rows(size):
-            where[rows] = _solve.draw(mix, which[rows], where[rows])
+        for rows, part in self.components.rows(self.lower, size):
+            where[rows] = quantiles.draw(part, which[rows], where[rows])
         return where
 
     def crps(self, z: npt.ArrayLike) -> FloatArray:
@@ -390,19 +410,19 @@ class Prediction:
         the mixture above the cut are integrated numerically, to about 1e-10.
         """
         at = check.points("z", z, len(self), "")
-        return self._per_object(lambda mix, rows: _scores.crps(mix, at[rows]), cost=_scores.COST)
+        return self._per_object(lambda part, rows: scores.crps(part, at[rows]), cost=scores.COST)
 
     def squared_density_integral(self) -> FloatArray:
         """Integral of the squared density, shape (n,), in closed form (for the CDE loss)."""
-        return self._per_object(lambda mix, _: _scores.squared_density_integral(mix), cost=self.n_components)
+        return self._per_object(lambda part, _: scores.squared_density_integral(part), cost=self.n_components)
 
     def stacked_pdf(self, grid: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> FloatArray:
         """Weighted mean of all densities on a grid (g,), an estimate of n(z), shape (g,)."""
         at = check.grid("grid", grid)
         weight = check.sample_weight(sample_weight, len(self))
         total = np.zeros(len(at))
-        for rows, mix in self._rows(len(at)):
-            density = np.exp(_mixture.log_pdf(mix, np.broadcast_to(at, (len(weight[rows]), len(at)))))
+        for rows, part in self.components.rows(self.lower, len(at)):
+            density = np.exp(log_pdf(part, np.broadcast_to(at, (len(weight[rows]), len(at)))))
             total += weight[rows] @ density
         out: FloatArray = total / weight.sum()
         return out
@@ -423,30 +443,4 @@ class Prediction:
         -------
         qp.Ensemble
         """
-        try:
-            import qp
-        except ImportError as error:
-            msg = "exporting to qp needs the package qp; install it with `pip install gpzed[qp]`."
-            raise MissingDependencyError(msg) from error
-        if grid is not None:
-            at = check.grid("grid", grid)
-            return qp.Ensemble(qp.interp, data={"xvals": at, "yvals": self.pdf_grid(at)})
-        if kind == "norm":
-            return self._to_qp_norm(qp)
-        if self.lower is not None:
-            msg = f"`lower` is {self.lower} but qp.mixmod has no truncation; give a `grid` or truncate(None)."
-            raise ValueError(msg)
-        data = {"means": self.means, "stds": self.component_stds, "weights": self.weights}
-        return qp.Ensemble(qp.mixmod, data={k: np.array(v) for k, v in data.items()})
-
-    def _to_qp_norm(self, qp: Any) -> Any:
-        if self.n_components > 1 and self.lower is not None:
-            msg = "a truncated mixture is no truncated Gaussian; give a `grid`, or truncate a single Gaussian."
-            raise ValueError(msg)
-        several = self.n_components > 1
-        loc = np.array(self.mean if several else self.means[:, 0])[:, None]
-        scale = np.array(self.std if several else self.component_stds[:, 0])[:, None]
-        if self.lower is None:
-            return qp.Ensemble(qp.stats.norm, data={"loc": loc, "scale": scale})
-        ends = {"a": (self.lower - loc) / scale, "b": np.full_like(loc, np.inf)}
-        return qp.Ensemble(qp.stats.truncnorm, data={**ends, "loc": loc, "scale": scale})
+        return to_qp(self, grid, kind)

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gpzed._types import FloatArray
-from gpzed.errors import MissingDependencyError
-from gpzed.prediction import _point
-from gpzed.prediction import _validation as check
+from gpzed.prediction import checks as check
 from gpzed.prediction.distribution import Prediction
+from gpzed.prediction.point import best_of_table
+from gpzed.prediction.qpform import load_qp
 
 CHUNK_ELEMENTS = 1 << 21
 INTERVAL_STARTS = 201
@@ -67,8 +67,8 @@ class GriddedPrediction(Prediction):
             means=middle + tilt * width / 6.0,
             model_variances=np.zeros_like(area),
             noise_variances=width**2 * (1.0 / 12.0 - tilt**2 / 36.0),
-            flags=flags,  # type: ignore[arg-type]  # checked and converted there, like `point`
-            point=point,  # type: ignore[arg-type]
+            flags=flags,
+            point=point,
         )
         below = np.concatenate([np.zeros((len(f), 1)), np.cumsum(area, axis=1)], axis=1)
         for name, value in (("grid", x), ("density", f), ("_below", below / below[:, -1:])):
@@ -90,6 +90,13 @@ class GriddedPrediction(Prediction):
         flags = None if self.flags is None else self.flags[rows]
         point = self.point if isinstance(self.point, str) else self.point[rows]
         return GriddedPrediction(self.grid, self.density[rows], flags, point)
+
+    def changed(self, **changes: Any) -> GriddedPrediction:
+        """Return the same densities with other `flags` or `point`."""
+        given = {"flags": self.flags, "point": self.point} | changes
+        if len(given) > 2:
+            raise TypeError(f"tabulated densities have no {sorted(changes)} to change; expected `flags` or `point`.")
+        return GriddedPrediction(self.grid, self.density, **given)
 
     @classmethod
     def mixture(cls, predictions: Sequence[Prediction], weights: npt.ArrayLike | None = None) -> NoReturn:
@@ -194,7 +201,7 @@ class GriddedPrediction(Prediction):
         """Redshift of least expected loss, shape (n,), as of `Prediction`, to within the spacing of the grid."""
         out = np.empty(len(self))
         for rows in self._row_chunks(4 * len(self.grid)):
-            out[rows] = _point.best_of_table(self.means[rows], self.weights[rows])
+            out[rows] = best_of_table(self.means[rows], self.weights[rows])
         return check.read_only(out)
 
     @property
@@ -254,11 +261,7 @@ class GriddedPrediction(Prediction):
         """Return a qp ensemble: ``qp.interp``, or one Gaussian of the same mean and variance with ``kind="norm"``."""
         if kind == "norm" and grid is None:
             return Prediction.gaussian(self.mean, 0.0, self.variance).to_qp(kind="norm")
-        try:
-            import qp
-        except ImportError as error:
-            msg = "exporting to qp needs the package qp; install it with `pip install gpzed[qp]`."
-            raise MissingDependencyError(msg) from error
+        qp = load_qp()
         at = np.array(self.grid if grid is None else check.grid("grid", grid))
         return qp.Ensemble(qp.interp, data={"xvals": at, "yvals": self.pdf_grid(at)})
 

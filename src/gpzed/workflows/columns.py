@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -114,4 +113,4 @@ def quoted(prediction: Prediction, options: PredictConfig) -> Prediction:
     lower = 0.0 if options.positive else None
     if isinstance(prediction.point, str) and (prediction.lower, prediction.point) == (lower, options.point):
         return prediction
-    return replace(prediction, lower=lower, point=options.point)
+    return prediction.changed(lower=lower, point=options.point)

@@ -139,24 +139,12 @@ class PhotozModel:
         """
         prediction = self.regressor.predict_distribution(X, X_std=X_std)
         blind = (flags & np.uint32(Flag.NO_MEASUREMENT)) != 0
-        parts: dict[str, Any] = {
-            name: getattr(prediction, name)
-            for name in ("weights", "means", "model_variances", "noise_variances", "input_variances")
-        }
-        if blind.any():
-            parts = {name: np.array(values) for name, values in parts.items()}
-            for name, value in (
-                ("means", self.redshift_mean),
-                ("model_variances", 0.0),
-                ("noise_variances", self.redshift_variance),
-                ("input_variances", 0.0),
-            ):
-                parts[name][blind] = value
+        components = prediction.components.filled(blind, self.redshift_mean, self.redshift_variance)
         coverage = prediction.coverage
         if coverage is not None:
             coverage = np.where(blind, 0.0, coverage)
             flags = flags | np.where(coverage < THRESHOLD, np.uint32(Flag.OUTSIDE_COVERAGE), np.uint32(0))
-        return quoted(replace(prediction, **parts, coverage=coverage, flags=flags), self.config.predict)
+        return quoted(prediction.changed(components=components, coverage=coverage, flags=flags), self.config.predict)
 
     def metadata(self, info: CatalogInfo, schema: PhotometrySchema, options: PredictConfig) -> dict[str, Any]:
         """Return what a file of predictions says about itself; no times, so that equal runs give equal files."""
@@ -172,7 +160,7 @@ class PhotozModel:
             "gpzed_config": self.config.to_dict(),
             "gpzed_point": options.point,
             "gpzed_quantiles": list(options.quantiles),
-            "gpzed_mixture": {**self.regressor.run_, "lower": 0.0 if options.positive else None},
+            "gpzed_mixture": {**self.regressor.component_labels_, "lower": 0.0 if options.positive else None},
             "gpzed_flags": flag_legend(),
             "gpzed_columns": column_descriptions(options),
         }

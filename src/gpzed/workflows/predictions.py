@@ -14,7 +14,7 @@ from gpzed._types import AnyArray, BoolArray, FloatArray, IntArray
 from gpzed.catalog import Catalog, CatalogInfo, Sentinels, catalog_info, read_catalog
 from gpzed.catalog.conventions import ID_NAMES, REDSHIFT_NAMES
 from gpzed.errors import CatalogError, ConfigError, SchemaError
-from gpzed.prediction import GriddedPrediction, Prediction
+from gpzed.prediction import Prediction
 from gpzed.workflows.inputs import Redshifts, valid_redshifts
 from gpzed.workflows.photoz_catalog import PhotozCatalog
 from gpzed.workflows.qpfile import is_qp_file, read_qp
@@ -243,7 +243,7 @@ def _read_columns(path: str, source: PredictionSource, columns: Sequence[str]) -
         raise CatalogError(f"'{info.path}': none of {len(table)} rows has a prediction")
     rows = {name: array[usable] for name, array in values.items()}
     prediction = _prediction(rows, len(components) // 3, _recorded(info.metadata, "gpzed_mixture"))
-    prediction = replace(prediction, point=rows["z_phot"])
+    prediction = prediction.changed(point=rows["z_phot"])
     return _Read(info.path, prediction, usable, table, tuple(info.names), info.metadata)
 
 
@@ -254,10 +254,7 @@ def _read_densities(path: str | os.PathLike[str]) -> _Read:
     prediction = stored.prediction
     if "z_phot" in table.names:  # what gpzed quoted; other codes have no such column
         quoted = table.floats("z_phot")[stored.usable]
-        if isinstance(prediction, GriddedPrediction):
-            prediction = GriddedPrediction(prediction.grid, prediction.density, point=quoted)
-        else:
-            prediction = replace(prediction, point=quoted)
+        prediction = prediction.changed(point=quoted)
     return _Read(os.fspath(path), prediction, stored.usable, table, tuple(stored.columns), {})
 
 
@@ -307,8 +304,7 @@ def _prediction(rows: dict[str, FloatArray], n_components: int, runs: Mapping[st
     )
     # The file has the parts of the whole variance only. Some of each is between components; what is left, all of these
     # get in the same proportion.
-    make: dict[str, Any] = {name: int(runs.get(name, 1)) for name in ("n_heads", "n_inputs")}
-    make["lower"] = lower
+    make: dict[str, Any] = {"member": runs.get("member"), "input": runs.get("input"), "lower": lower}
     between = Prediction(weights, means, stds**2, np.zeros_like(stds), **make)
     disagreement = Prediction(weights, means, np.zeros_like(stds), stds**2, **make).model_variance
     within = np.maximum(between.model_variance - disagreement, np.finfo(float).tiny)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from gpzed._types import AnyArray, BoolArray, FloatArray
+from gpzed._types import AnyArray, BoolArray, FloatArray, IntArray
 
-# A float32 softmax misses 1 by about 1e-7; sums this close are renormalised, others are mistakes.
+Array = TypeVar("Array", bound=AnyArray)
 WEIGHT_SUM_TOLERANCE = 1e-6
-# Rows already normalised to float64 rounding stay untouched, so that slicing never changes a number.
+"""A float32 softmax misses 1 by about 1e-7; sums this close are renormalised, others are mistakes."""
 WEIGHT_SUM_EXACT = 1e-12
+"""Rows already normalised to float64 rounding stay untouched, so that slicing never changes a number."""
 
 
 def as_float(name: str, values: npt.ArrayLike) -> FloatArray:
@@ -20,8 +21,7 @@ def as_float(name: str, values: npt.ArrayLike) -> FloatArray:
     try:
         return np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        msg = f"`{name}` is not a rectangular array of numbers ({error}); give floats."
-        raise ValueError(msg) from error
+        raise ValueError(f"`{name}` is not a rectangular array of numbers ({error}); give floats.") from error
 
 
 def first_index(bad: BoolArray) -> str:
@@ -35,22 +35,19 @@ def require(ok: AnyArray, values: AnyArray, name: str, problem: str, expected: s
         return
     bad = ~np.asarray(ok, dtype=np.bool_)
     index = tuple(np.argwhere(bad)[0])
-    msg = (
+    raise ValueError(
         f"`{name}` {problem}: {values[index]} at index {first_index(bad)} "
         f"({int(bad.sum())} of {bad.size} values); {expected}."
     )
-    raise ValueError(msg)
 
 
 def component_array(name: str, values: npt.ArrayLike, shape: tuple[int, ...] | None) -> FloatArray:
     """Return `values` as a finite (n, K) float array of the given shape."""
     array = as_float(name, values)
     if array.ndim != 2 or array.shape[1] == 0:
-        msg = f"`{name}` has shape {array.shape}; expected (n, K) with K >= 1 components per object."
-        raise ValueError(msg)
+        raise ValueError(f"`{name}` has shape {array.shape}; expected (n, K) with K >= 1 components per object.")
     if shape is not None and array.shape != shape:
-        msg = f"`{name}` has shape {array.shape} but `weights` has {shape}; give one value per component."
-        raise ValueError(msg)
+        raise ValueError(f"`{name}` has shape {array.shape} but `weights` has {shape}; give one value per component.")
     require(np.isfinite(array), array, name, "is not finite", "drop or repair these objects first")
     return array
 
@@ -84,11 +81,9 @@ def per_object(name: str, values: npt.ArrayLike, n: int, dtype: type[np.generic]
     """Return an (n,) array of the given dtype."""
     array: AnyArray = np.array(values)
     if array.shape != (n,):
-        msg = f"`{name}` has shape {array.shape}; expected one value for each of the {n} objects."
-        raise ValueError(msg)
+        raise ValueError(f"`{name}` has shape {array.shape}; expected one value for each of the {n} objects.")
     if np.dtype(dtype).kind == "u" and array.size and array.dtype.kind not in "uib":
-        msg = f"`{name}` has dtype {array.dtype}; expected integer bit flags."
-        raise ValueError(msg)
+        raise ValueError(f"`{name}` has dtype {array.dtype}; expected integer bit flags.")
     return array.astype(dtype)
 
 
@@ -96,8 +91,7 @@ def points(name: str, values: npt.ArrayLike, n: int, hint: str) -> FloatArray:
     """Return `values`, a scalar or one number per object, as an (n,) float array without NaN."""
     array = as_float(name, values)
     if array.shape not in ((), (n,)):
-        msg = f"`{name}` has shape {array.shape}; expected a scalar or ({n},), one value per object. {hint}"
-        raise ValueError(msg)
+        raise ValueError(f"`{name}` has shape {array.shape}; expected a scalar or ({n},), one value per object. {hint}")
     require(~np.isnan(array), np.atleast_1d(array), name, "is NaN", "remove these objects first")
     return np.array(np.broadcast_to(array, (n,)))
 
@@ -106,8 +100,7 @@ def grid(name: str, values: npt.ArrayLike) -> FloatArray:
     """Return `values` as a non-empty 1-D float array without NaN."""
     array = as_float(name, values)
     if array.ndim != 1 or array.size == 0:
-        msg = f"`{name}` has shape {array.shape}; expected a non-empty 1-D array of redshifts or levels."
-        raise ValueError(msg)
+        raise ValueError(f"`{name}` has shape {array.shape}; expected a non-empty 1-D array of redshifts or levels.")
     require(~np.isnan(array), array, name, "is NaN", "give numbers only")
     return array
 
@@ -116,8 +109,7 @@ def level(value: Any) -> float:
     """Return a probability strictly between 0 and 1."""
     number = float(value)
     if not 0 < number < 1:
-        msg = f"`level` is {number}; expected a probability strictly between 0 and 1, such as 0.68."
-        raise ValueError(msg)
+        raise ValueError(f"`level` is {number}; expected a probability strictly between 0 and 1, such as 0.68.")
     return number
 
 
@@ -125,8 +117,7 @@ def finite(name: str, value: Any) -> float:
     """Return a finite float."""
     number = float(value)
     if not np.isfinite(number):
-        msg = f"`{name}` is {number}; expected a finite number or None."
-        raise ValueError(msg)
+        raise ValueError(f"`{name}` is {number}; expected a finite number or None.")
     return number
 
 
@@ -150,16 +141,14 @@ def flags(values: npt.ArrayLike, n: int) -> npt.NDArray[np.uint32]:
 def sample_weight(values: npt.ArrayLike | None, n: int) -> FloatArray:
     """Return (n,) weights, finite, not negative and not all zero; ones by default."""
     if n == 0:
-        msg = "the prediction has no objects; there is nothing to average."
-        raise ValueError(msg)
+        raise ValueError("the prediction has no objects; there is nothing to average.")
     if values is None:
         return np.ones(n)
     weight = per_object("sample_weight", as_float("sample_weight", values), n, np.float64)
     ok = np.isfinite(weight) & (weight >= 0)
     require(ok, weight, "sample_weight", "is negative or not finite", "give non-negative weights")
     if weight.sum() <= 0:
-        msg = "`sample_weight` sums to zero; give at least one object a positive weight."
-        raise ValueError(msg)
+        raise ValueError("`sample_weight` sums to zero; give at least one object a positive weight.")
     return weight
 
 
@@ -169,15 +158,15 @@ def row_index(index: Any, n: int) -> AnyArray:
     if rows.size == 0 and rows.dtype.kind == "f":
         rows = rows.astype(np.intp)
     if rows.ndim != 1 or rows.dtype.kind not in "biu":
-        msg = f"index has shape {rows.shape} and dtype {rows.dtype}; expected a slice, mask or 1-D positions."
-        raise IndexError(msg)
+        raise IndexError(
+            f"index has shape {rows.shape} and dtype {rows.dtype}; expected a slice, mask or 1-D positions."
+        )
     if rows.dtype.kind == "b" and len(rows) != n:
-        msg = f"mask has {len(rows)} entries but the prediction has {n} objects."
-        raise IndexError(msg)
+        raise IndexError(f"mask has {len(rows)} entries but the prediction has {n} objects.")
     return rows
 
 
-def read_only(array: FloatArray) -> FloatArray:
+def read_only(array: Array) -> Array:
     """Mark an array as not writeable and return it."""
     array.flags.writeable = False
     return array
@@ -192,17 +181,26 @@ def point(name: str, value: Any, known: tuple[str, ...], n: int) -> str | FloatA
     return points(name, value, n, "")
 
 
-def parts(name: str, value: Any, length: int) -> int:
-    """Return a whole number that divides `length`, the number of components of one model."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1 or length % value:
-        msg = f"`{name}` is {value!r}; expected a divisor of `n_heads`, {length}: parts of a run have the same length."
-        raise ValueError(msg)
-    return int(value)
+def labels(name: str, values: npt.ArrayLike, n_components: int) -> IntArray:
+    """Return a whole number for each component."""
+    array = np.array(values)
+    if array.shape != (n_components,) or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"`{name}` has shape {array.shape} and dtype {array.dtype}; expected {n_components} whole numbers, one "
+            "for each component."
+        )
+    return array.astype(np.intp)
 
 
-def run_length(name: str, value: Any, n_components: int) -> int:
-    """Return a whole number from 1 to the number of components."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= n_components:
-        msg = f"`{name}` is {value!r}; expected a whole number from 1 to {n_components}, the number of components."
-        raise ValueError(msg)
-    return int(value)
+def member_shares(weights: npt.ArrayLike | None, n: int, n_members: int) -> FloatArray:
+    """Return the weights of members as (n, M) rows that sum to 1; equal by default."""
+    if weights is None:
+        return np.full((n, n_members), 1 / n_members)
+    shares = as_float("weights", weights)
+    if shares.shape not in ((n_members,), (n, n_members)):
+        raise ValueError(f"`weights` has shape {shares.shape}; expected ({n_members},) or ({n}, {n_members}).")
+    ok = np.isfinite(shares) & (shares >= 0)
+    require(ok, shares, "weights", "is negative or not finite", "give non-negative member weights")
+    total = shares.sum(axis=-1, keepdims=True)
+    require(total > 0, total, "weights", "sums to zero", "give at least one member a positive weight")
+    return np.array(np.broadcast_to(shares / total, (n, n_members)))

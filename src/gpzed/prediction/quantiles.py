@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from gpzed._types import FloatArray
-from gpzed.prediction._mixture import Mixture, cdf, component_quantile, log_pdf
+from gpzed.prediction.mixture import Mixture, cdf, component_quantile, log_pdf
 
 MAX_ITERATIONS = 200
 # Mean-shift starts: a mixture with more modes of nearly equal height than this is a matter of taste.

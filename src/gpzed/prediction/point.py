@@ -16,7 +16,7 @@ from scipy.special import ndtri
 from gpzed._types import FloatArray
 from gpzed.compiled.binding import is_compiled
 from gpzed.compiled.points import least_loss_points
-from gpzed.prediction._mixture import Mixture, build, component_quantile, row_chunks
+from gpzed.prediction.mixture import Mixture, build, component_quantile, row_chunks
 
 KNEE = 0.1
 """Relative error from which the loss grows linearly: between the 0.05 and 0.15 by which redshifts are judged."""

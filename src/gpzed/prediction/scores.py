@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, owens_t
 
 from gpzed._types import FloatArray
-from gpzed.prediction._mixture import (
+from gpzed.prediction.mixture import (
     LOG_SQRT_2PI,
     Mixture,
     component_quantile,

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr, ndtri, ndtri_exp
 
-from gpzed._types import AnyArray, FloatArray
+from gpzed._types import AnyArray, FloatArray, IntArray
 
 LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
 SQRT_HALF = np.sqrt(0.5)
@@ -244,12 +244,13 @@ class Moments(NamedTuple):
 
 
 def moments(
-    mix: Mixture, model: FloatArray, noise: FloatArray, inputs: FloatArray, *, n_heads: int, n_inputs: int = 1
+    mix: Mixture, model: FloatArray, noise: FloatArray, inputs: FloatArray, members: IntArray, parts: IntArray
 ) -> Moments:
     """Return the exact moments of each mixture, given its parts of the variance, all of shape (r, K).
 
-    Components of one model, `n_heads` in a row, differ because the inputs may be either of `n_inputs`, each of which
-    has an equal part of them: that is input variance; or because the object may be at either of them: that is noise.
+    Components of one model differ because the inputs may be either of several: that is input variance; or because the
+    object may be at either of them: that is noise. `members` says where the components of each model begin, `parts`
+    where those of each model for the same inputs do.
     """
     w, centre = mix.weights[:, :, 0].T, mix.means[:, :, 0].T  # (r, K)
     shrink = np.ones_like(w)
@@ -262,8 +263,8 @@ def moments(
         centre[near] = np.where(alpha > 0, mix.lower + std * above, centre[near] + std * (above + np.minimum(alpha, 0)))
     mean = (w * centre).sum(axis=1)
     total = (w * (centre - mean[:, None]) ** 2).sum(axis=1)
-    between = total if n_heads == 1 else _between_runs(w, centre, mean, n_heads)
-    both = between if n_inputs == 1 else _between_runs(w, centre, mean, n_heads // n_inputs)
+    between = total if len(members) == w.shape[1] else _between(w, centre, mean, members)
+    both = between if len(parts) == len(members) else _between(w, centre, mean, parts)
     scaled = w * shrink
     return Moments(
         mean,
@@ -273,9 +274,8 @@ def moments(
     )
 
 
-def _between_runs(w: FloatArray, centre: FloatArray, mean: FloatArray, length: int) -> FloatArray:
-    """Return the variance of the means of runs of components, (r,); those that do not fill a run are one more."""
-    starts = np.arange(0, w.shape[1], length)
+def _between(w: FloatArray, centre: FloatArray, mean: FloatArray, starts: IntArray) -> FloatArray:
+    """Return the variance of the means of runs of components, (r,)."""
     weight = np.add.reduceat(w, starts, axis=1)  # (r, runs)
     first = np.add.reduceat(w * (centre - mean[:, None]), starts, axis=1)
     positive = weight > 0.0

@@ -1,0 +1,165 @@
+"""`Components`: the Gaussians that the densities of n objects consist of, and whose they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import log_ndtr
+
+from gpzed._types import AnyArray, BoolArray, FloatArray, IntArray
+from gpzed.prediction import checks
+from gpzed.prediction.mixture import Mixture, Moments, build, log_sum_exp, moments, row_chunks
+
+OF_ALL = -1
+"""Label of components that belong to no member: those of wings and of doubt."""
+ARRAYS = ("weights", "means", "model_variances", "noise_variances", "input_variances")
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """K Gaussians for each of n objects; arrays are read-only, and trusted: `checked` is the door for others.
+
+    Attributes
+    ----------
+    weights, means : ndarray of shape (n, K)
+        Weights sum to 1 in every row.
+    model_variances, noise_variances, input_variances : ndarray of shape (n, K)
+        Parts of each component's variance.
+    member : ndarray of int of shape (K,)
+        Which model gave a component; components of one model stand together. `OF_ALL` for those of none.
+    input : ndarray of int of shape (K,)
+        Which of the inputs that may be behind what was observed of an object a component is for; within a model,
+        components for one of them stand together.
+    """
+
+    weights: FloatArray
+    means: FloatArray
+    model_variances: FloatArray
+    noise_variances: FloatArray
+    input_variances: FloatArray
+    member: IntArray
+    input: IntArray
+
+    def __post_init__(self) -> None:
+        for name in (*ARRAYS, "member", "input"):
+            view = getattr(self, name).view()
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
+
+    @classmethod
+    def checked(
+        cls,
+        weights: npt.ArrayLike,
+        means: npt.ArrayLike,
+        model_variances: npt.ArrayLike,
+        noise_variances: npt.ArrayLike,
+        input_variances: npt.ArrayLike | None = None,
+        member: npt.ArrayLike | None = None,
+        input: npt.ArrayLike | None = None,
+    ) -> Components:
+        """Copy and check arrays of others; see `gpzed.Prediction` for what they mean."""
+        share = checks.normalised_weights(weights)
+        shape = share.shape
+        parts = {"model_variances": model_variances, "noise_variances": noise_variances}
+        parts["input_variances"] = np.zeros(shape) if input_variances is None else input_variances
+        model, noise, inputs = (checks.variances(name, values, shape) for name, values in parts.items())
+        K = shape[1]
+        made = cls(
+            share,
+            checks.component_array("means", means, shape),
+            model,
+            noise,
+            inputs,
+            np.arange(K) if member is None else checks.labels("member", member, K),
+            np.zeros(K, dtype=np.intp) if input is None else checks.labels("input", input, K),
+        )
+        made.verify()
+        return made
+
+    def verify(self) -> None:
+        """Raise ValueError unless means are finite, and variances finite and positive; nothing is copied."""
+        total = self.model_variances + self.noise_variances + self.input_variances
+        expected = "drop or repair these objects first"
+        checks.require(np.isfinite(self.means), self.means, "means", "is not finite", expected)
+        checks.require(total > 0, total, "variances", "sum to zero", "add a small floor to the variance")
+        checks.require(np.isfinite(total), total, "variances", "overflow", "check their units")
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    @property
+    def n_components(self) -> int:
+        """Number K of components per object."""
+        return int(self.weights.shape[1])
+
+    @cached_property
+    def stds(self) -> FloatArray:
+        """Standard deviation of each component, shape (n, K)."""
+        return checks.read_only(np.sqrt(self.model_variances + self.noise_variances + self.input_variances))
+
+    def take(self, rows: AnyArray | slice) -> Components:
+        """Return the components of some of the objects."""
+        return replace(self, **{name: getattr(self, name)[rows] for name in ARRAYS})
+
+    def of_member(self, member: int, n_members: int) -> Components:
+        """Return what one of `n_members` equal members says by itself, with the components that belong to all."""
+        own = self.member == member
+        which = np.concatenate([np.flatnonzero(own), np.flatnonzero(self.member == OF_ALL)])
+        arrays = {name: getattr(self, name)[:, which] for name in ARRAYS}
+        weights = arrays["weights"]
+        weights[:, : np.count_nonzero(own)] *= n_members
+        weights[weights.sum(axis=1) <= 0.0] = 1.0  # a member without weight
+        arrays["weights"] = weights / weights.sum(axis=1, keepdims=True)
+        return Components(**arrays, member=self.member[which], input=self.input[which])
+
+    def with_one_more(self, weight: FloatArray | float, **values: FloatArray) -> Components:
+        """Return the components with one more that belongs to all, given its mean and parts of the variance, (n,).
+
+        Its weight is taken from the others in proportion.
+        """
+        share = np.broadcast_to(np.asarray(weight, dtype=np.float64), (len(self),))[:, None]
+        arrays = {name: np.hstack([getattr(self, name), values[name][:, None]]) for name in ARRAYS[1:]}
+        arrays["weights"] = np.hstack([(1.0 - share) * self.weights, share])
+        return Components(**arrays, member=np.append(self.member, OF_ALL), input=np.append(self.input, 0))
+
+    def filled(self, rows: BoolArray, mean: float, variance: float) -> Components:
+        """Return the components with one Gaussian, all of it noise, for some of the objects."""
+        if not rows.any():
+            return self
+        arrays = {name: np.array(getattr(self, name)) for name in ARRAYS}
+        for name, value in zip(ARRAYS[1:], (mean, 0.0, variance, 0.0), strict=True):
+            arrays[name][rows] = value
+        return replace(self, **arrays)
+
+    def rows(self, lower: float | None, columns: int = 1) -> Iterator[tuple[slice, Mixture]]:
+        """Yield slices of rows with their mixtures cut at `lower`, sized for `columns` values per component."""
+        for rows in row_chunks(len(self), self.n_components * columns):
+            yield rows, build(self.weights[rows], self.means[rows], self.stds[rows], lower)
+
+    def moments(self, lower: float | None = None) -> Moments:
+        """Return mean and parts of the variance of each object, once cut at `lower`."""
+        parts = [np.empty(len(self)) for _ in Moments._fields]
+        groups = _starts(self.member), _starts(self.member, self.input)
+        for rows, mix in self.rows(lower):
+            model, noise, inputs = (getattr(self, name)[rows] for name in ARRAYS[2:])
+            for out, value in zip(parts, moments(mix, model, noise, inputs, *groups), strict=True):
+                out[rows] = value
+        return Moments(*(checks.read_only(part) for part in parts))
+
+    def log_weights(self, lower: float | None) -> FloatArray:
+        """Return log weights (n, K), less the log probability above the cut."""
+        log_w: FloatArray = np.log(self.weights)
+        if lower is None:
+            return log_w
+        above = log_ndtr((self.means - lower) / self.stds)
+        return log_w - log_sum_exp((log_w + above).T)[:, None]
+
+
+def _starts(*labels: IntArray) -> IntArray:
+    """Return where runs of components with the same labels begin."""
+    changes = np.any([np.diff(label) != 0 for label in labels], axis=0)
+    return np.concatenate([[0], 1 + np.flatnonzero(changes)])
