@@ -42,7 +42,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-from gpzed.workflows.modelfile import quoted
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import cross_val_predict
 
@@ -53,6 +52,7 @@ from gpzed.errors import ConvergenceWarning
 from gpzed.evaluation import evaluate
 from gpzed.features import FeatureConfig, fit_transformer, photometry_rows
 from gpzed.prediction import Prediction
+from gpzed.workflows.columns import quoted
 
 DES = ["des_dr2_gama_vipers/gama_train", "des_dr2_gama_vipers/vipers_train"]
 CATALOGUES: dict[str, tuple[list[str], str | None]] = {

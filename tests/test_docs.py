@@ -1,8 +1,8 @@
 """The pages are tested like code: blocks run, links resolve, commands parse, tables agree with the source.
 
-A ```python block runs as it stands (or as a doctest, if it has prompts), and the lines of a ```bash block that
+A ```python block runs unchanged (or as a doctest, if it has prompts), and the lines of a ```bash block that
 begin with ``gpzed`` run too, all blocks of a page in order, in one namespace and one temporary folder. A ```sh
-block is only parsed. ``python tests/test_docs.py`` writes the option table into its page anew.
+block is only parsed. ``python tests/test_docs.py`` regenerates the option table in its page.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def option_table() -> str:
 def test_option_table_is_in_step() -> None:
     page = OPTIONS_PAGE.read_text(encoding="utf-8")
     written = page.partition(BEGIN)[2].partition(END)[0].strip()
-    assert written == option_table(), "run `python tests/test_docs.py` to write the table anew"
+    assert written == option_table(), "run `python tests/test_docs.py` to regenerate the table"
 
 
 def test_flags_and_errors_are_documented() -> None:

@@ -15,7 +15,6 @@ import gpzed
 from gpzed.cli.console import Terminal
 from gpzed.errors import ConfigError, GPzError, GPzWarning
 
-#: Commands by name: module and what it does. Modules are imported when their command is called.
 COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("gpzed.cli.train", "Train a model on a catalogue with redshifts."),
     "predict": ("gpzed.cli.predict", "Predict redshifts for a catalogue of any size."),
@@ -30,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("gpzed.cli.demo", "Simulate a survey, train, predict and evaluate."),
     "completion": ("gpzed.cli.completion", "Print the shell completion script."),
 }
+"""Commands by name: module and what it does. Modules are imported when their command is called."""
 EXIT_FAILURE, EXIT_USAGE = 1, 2
 
 

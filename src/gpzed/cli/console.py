@@ -20,8 +20,8 @@ from rich.text import Text
 
 from gpzed.workflows import Progress, Task
 
-#: Seconds between lines of progress when the screen is no terminal.
 PLAIN_SECONDS = 15.0
+"""Seconds between lines of progress when the screen is no terminal."""
 
 
 class _Rate(ProgressColumn):

@@ -59,10 +59,10 @@ def _recalibration_line(found: dict[str, Any] | None) -> str:
     if found is None:
         return "no"
     if not found["changed"]:
-        return f"no need, say {found['rows']:,} rows held out"
+        return f"not needed, by {found['rows']:,} held-out rows"
     before, after = found["before"], found["after"]
     return (
-        f"{found['method']}, by {found['rows']:,} rows held out: "
+        f"{found['method']}, by {found['rows']:,} held-out rows: "
         f"PIT KS {before['pit_ks']:.4f} -> {after['pit_ks']:.4f}, MLL {before['mll']:.4f} -> {after['mll']:.4f}"
     )
 

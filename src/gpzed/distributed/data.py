@@ -103,7 +103,7 @@ class Choice:
     Attributes
     ----------
     seed : int
-        Of the rows held out.
+        Of the held-out rows.
     fraction : float
         Part of the rows that is held out.
     held : bool or None
@@ -279,7 +279,7 @@ class PartitionedData:
     ----------
     partitions : Partitions
     fraction : float
-        Part of the rows held out, until `MAX_STREAM_VALIDATION` are; ignored if `valid` is given.
+        Share of the rows to hold out, until `MAX_STREAM_VALIDATION` are; ignored if `valid` is given.
     valid : RawRows or None
     seed : int
         Decides which rows are held out.

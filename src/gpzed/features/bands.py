@@ -12,8 +12,8 @@ from gpzed._types import FloatArray
 from gpzed.catalog.photometry import Photometry, Status
 from gpzed.features.config import FeatureConfig
 
-#: Magnitudes per natural logarithm of flux, 2.5 / ln 10.
 POGSON = 2.5 / np.log(10.0)
+"""Magnitudes per natural logarithm of flux, 2.5 / ln 10."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ class Flag(IntFlag):
     NO_MEASUREMENT = 32
 
 
-#: What each bit means, in words; stored in the metadata of every predictions file.
 FLAG_MEANINGS: dict[Flag, str] = {
     Flag.MISSING_BAND: (
         "a band was not observed (or E(B-V) was missing, and its median taken); expected or filled given the "
@@ -34,6 +33,7 @@ FLAG_MEANINGS: dict[Flag, str] = {
     Flag.OUTSIDE_COVERAGE: "coverage is below 0.01: 99 in 100 training rows lie in fuller places than the object",
     Flag.NO_MEASUREMENT: "no band was measured; the density is the Gaussian of the training redshifts",
 }
+"""What each bit means, in words; stored in the metadata of every predictions file."""
 
 
 def flag_legend() -> dict[str, str]:

@@ -6,7 +6,7 @@ be expected, given all bands and what the training rows are like: with f0 that f
 
     y(f) ~ y(f0) + y'(f0) (f - f0),    error |y'(f0)| sigma,
 
-which is found by iteration, since what is to be expected depends on the errors. That is where the density of the true
+which is found by iteration, since the expectation depends on the errors. That is where the density of the true
 magnitudes, given the fluxes, has its peak. It is skewed, towards faint magnitudes: its mean differs from its peak by
 half its variance squared times the third derivative of its logarithm (Laplace), and measurements are moved such that
 the mean is the one that they lead to. Where errors are small, magnitudes and errors stay as they are.

@@ -28,12 +28,12 @@ from gpzed.features.flags import Flag
 from gpzed.features.measurements import density_of_rows, depth_of, linearise
 from gpzed.incomplete.density import Density
 
-#: Faintest part of the measured values of a band whose median error stands in for that of a non-detection.
 FAINT_PART = 0.02
-#: Training rows without a detection in a band from which on they tell what stands in for one.
+"""Faintest part of the measured values of a band whose median error stands in for that of a non-detection."""
 MIN_UNSEEN = 20
-#: Rows that are worked on at once, so that temporary arrays stay in the cache.
+"""Training rows without a detection in a band from which on they tell what stands in for one."""
 BLOCK_ROWS = 4096
+"""Rows that are worked on at once, so that temporary arrays stay in the cache."""
 
 Floats = tuple[float, ...]
 

@@ -37,7 +37,7 @@ class FinishedChunks:
     manifest : dict
         What decides the result, to the byte: model, input, options; plain JSON types.
     resume : bool
-        Whether a folder that an interrupted run left is to be used.
+        Whether to use the folder that an interrupted run left.
 
     Raises
     ------

@@ -39,7 +39,7 @@ class TrainReport:
     status : tuple of str
         Why each member stopped.
     validation_score : tuple of float
-        Mean log-likelihood of the rows held out, for each member.
+        Mean log-likelihood of the held-out rows, for each member.
     scores : dict of str to dict
         Metrics by part of the split (train, validation, test), where it has rows.
     """

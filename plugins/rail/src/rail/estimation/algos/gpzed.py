@@ -172,7 +172,7 @@ class GPZedEstimator(CatEstimator):
         self._options = PredictConfig(quantiles=tuple(map(float, self.config.quantiles)), components=False)
         self._view: tuple[PhotozModel, PhotometrySchema, Sentinels] | None = None
         self._path: str | None = None  # of the file that is read, for messages
-        self._shown: Prediction | None = None  # of the chunk at hand
+        self._shown: Prediction | None = None  # of the current chunk
 
     @classmethod
     def default_distribution_type(cls) -> DistributionType:
