@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -29,7 +27,7 @@ from gpzed.evaluation import (
     sigma_nmad,
     stack,
 )
-from gpzed.prediction import Prediction
+from gpzed.prediction import OF_ALL, Prediction
 
 
 def narrow(*means: float, std: float = 1e-4) -> Prediction:
@@ -181,14 +179,15 @@ def test_selection_takes_limits_literally() -> None:
 def test_an_object_on_the_edge_of_a_sample_belongs_to_the_upper_one() -> None:
     edges = np.linspace(-1.0, 2.0, 4)
     assert stack(narrow(0.5, 0.7), edges, sample_edges=[0.0, 0.5, 1.0]).n.tolist() == [0, 2]
-    quoted = replace(narrow(0.4), point=np.array([0.6]))
+    quoted = narrow(0.4).changed(point=np.array([0.6]))
     assert stack(quoted, edges, sample_edges=[0.0, 0.5, 1.0]).n.tolist() == [0, 1]
     assert stack(narrow(0.5, 0.7), edges, sample_weight=[0.0, 1.0]).n.tolist() == [1]
 
 
 def test_components_of_all_members_belong_to_each() -> None:
     weights = np.array([[0.4, 0.4, 0.2]])  # two members and the wings of both, far above
-    p = Prediction(weights, np.array([[0.5, 0.5, 2.5]]), np.zeros((1, 3)), np.full((1, 3), 1e-6))
+    labels = [0, 1, OF_ALL]
+    p = Prediction(weights, np.array([[0.5, 0.5, 2.5]]), np.zeros((1, 3)), np.full((1, 3), 1e-6), member=labels)
     nz = stack(p, [0.0, 1.0, 2.0, 3.0], n_members=2, n_resamples=0)
     np.testing.assert_allclose(nz.density, [[0.8, 0.0, 0.2]], atol=1e-12)
     np.testing.assert_allclose(nz.committee_error, 0.0, atol=1e-12)

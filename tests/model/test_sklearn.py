@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpzed import GPzRegressor, Training
+from gpzed.engine.threads import Team
 from gpzed.errors import ConvergenceWarning
 from helpers import one_model
 
@@ -73,3 +74,19 @@ def test_iteration_limit_warns_with_the_figures(wave):
 
 def test_repr_shows_what_was_changed():
     assert repr(GPzRegressor(n_basis=7, covariance="GL")) == "GPzRegressor(covariance='GL', n_basis=7)"
+
+
+def test_the_papers_model_adds_nothing_to_its_one_gaussian(wave):
+    """Section 5: the mean of the targets and basis functions, nu from their posterior, noise from u and b; no more."""
+    X, y = wave
+    model = GPzRegressor.paper(n_basis=6, training=Training(max_iter=10), random_state=0).fit(X, y)
+    (member,) = model.members_
+    assert (member.mixture, member.noise_correction, model.coverage_, model.recalibration_) == (None, 0.0, None, None)
+    assert (member.layout.k, model.report_.n_rows) == (0, (150,))  # no terms beside the basis functions; half held out
+    p, moments = model.predict_distribution(X), member.predict(X, Team(1))[0]
+    np.testing.assert_array_equal(p.mean, moments.mean)
+    np.testing.assert_array_equal(p.variance, moments.model_variance + moments.noise_variance)
+    far = model.predict_distribution([[1e3, 1e3]])
+    assert far.mean[0] == member.standardisation.y_mean
+    with pytest.raises(ValueError, match="NaN"):
+        model.predict([[np.nan, 0.0]])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -192,7 +191,7 @@ def test_scatter_takes_ranges_so_that_panels_compare() -> None:
 
 
 def test_scatter_draws_the_quoted_redshift() -> None:
-    ax = plots.plot_scatter(Z, replace(P, point=np.full(len(P), 0.125)))
+    ax = plots.plot_scatter(Z, P.changed(point=np.full(len(P), 0.125)))
     assert set(np.asarray(ax.collections[0].get_offsets())[:, 1]) == {0.125}
 
 
