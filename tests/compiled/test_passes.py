@@ -112,8 +112,7 @@ CASES = [
 @pytest.mark.parametrize("keeps", [True, False])
 def test_passes_over_a_block(lanes, options, keeps):
     case = Case(**options)
-    size = kept_size(**passes._fields(case.block, case.state))
-    memory = np.full(size, np.nan) if keeps else None
+    memory = np.full(kept_size(len(case.block.y), case.state.n_weights), np.nan) if keeps else None
     _assert_close(passes.forward(case.block, Scratch(keep=memory), case.state), case.forward())
     for is_well_conditioned in (False, True):
         posterior = case.posterior(is_well_conditioned)

@@ -53,21 +53,20 @@ def call(function: str, scratch: Scratch | None = None, **fields: Any) -> bool:
 
 def fill(name: str, **fields: Any) -> Any:
     """Return a struct of the header that is filled with numbers, arrays and other structs, which live as long as it."""
-    struct = STRUCTS[name]()
-    struct.owned = []  # a struct of C holds addresses alone
+    kind: Any = STRUCTS[name]
+    owned = []  # a struct of C holds addresses alone
     for field, value in fields.items():
         if isinstance(value, np.ndarray):
-            if not value.flags.c_contiguous or value.dtype not in (np.float64, np.int64):
-                assert field in struct.read_only, f"{name}.{field} must be contiguous"
+            if not value.flags.c_contiguous or value.dtype.char not in "dlq":
+                assert field in kind.read_only, f"{name}.{field} must be contiguous"
                 value = np.ascontiguousarray(value, dtype=np.float64)
-            struct.owned.append(value)
-            value = value.ctypes.data
+            owned.append(value)
+            fields[field] = value.ctypes.data
         elif isinstance(value, (ctypes.Structure, ctypes.Array)):
-            struct.owned.append(value)
-            if isinstance(value, ctypes.Array):
-                value = ctypes.addressof(value)
-        if value is not None:
-            setattr(struct, field, value)
+            owned.append(value)
+            fields[field] = value if isinstance(value, ctypes.Structure) else ctypes.addressof(value)
+    struct: Any = kind(**fields)
+    struct.owned = owned
     return struct
 
 
@@ -81,16 +80,17 @@ def array_of(name: str, structs: list[Any]) -> Any:
 def inputs(Xt: FloatArray) -> Any:
     """Return inputs (d, n) of any strides as a struct."""
     Xt = np.asarray(Xt, dtype=np.float64)
-    stride_feature, stride_row = (stride // 8 for stride in Xt.strides)
-    struct = fill("inputs", n=Xt.shape[1], d=Xt.shape[0], stride_feature=stride_feature, stride_row=stride_row)
-    struct.owned, struct.Xt = [Xt], Xt.ctypes.data
+    (d, n), (stride_feature, stride_row) = Xt.shape, Xt.strides
+    struct = fill("inputs", n=n, d=d, stride_feature=stride_feature // 8, stride_row=stride_row // 8, Xt=Xt.ctypes.data)
+    struct.owned.append(Xt)
     return struct
 
 
-def kept_size(**fields: Any) -> int:
-    """Return the numbers that `forward` keeps for `backward`."""
+def kept_size(n: int, n_weights: int) -> int:
+    """Return the numbers that `forward` keeps of n rows for `backward`."""
     assert _library is not None
-    return int(_library.gpzed_kept_size(ctypes.byref(fill("forward", **fields))))
+    struct = STRUCTS["forward"](inputs=STRUCTS["inputs"](n=n), basis=STRUCTS["basis"](m=n_weights))
+    return int(_library.gpzed_kept_size(ctypes.byref(struct)))
 
 
 def read_structs(header: str) -> dict[str, type[ctypes.Structure]]:

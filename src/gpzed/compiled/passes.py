@@ -30,12 +30,11 @@ def forward(block: Block, scratch: Scratch, state: State) -> Sums:
         return evidence.forward(block, scratch, state)
     M = state.n_weights
     PhiT_B_Phi, PhiT_B_y, log_det = np.zeros((M, M)), np.zeros(M), np.zeros(())
-    fields = _fields(block, state)
     succeeded = call(
         "forward",
         scratch,
-        **fields,
-        kept=_enough(scratch.keep, fields),
+        **_fields(block, state),
+        kept=_enough(scratch.keep, block, state),
         PhiT_B_Phi=PhiT_B_Phi,
         PhiT_B_y=PhiT_B_y,
         log_det=log_det,
@@ -51,17 +50,17 @@ def backward(block: Block, scratch: Scratch, state: State, posterior: Posterior)
     """Second pass, see `gpzed.gp.evidence.backward`."""
     if not _is_suited(state):
         return evidence.backward(block, scratch, state, posterior)
-    fields, factor = _fields(block, state), posterior.factor
+    factor = posterior.factor
     m, q = state.basis_of(block.kind).Ct.shape
     ZT_G, PhiT_g, sum_g, misfit = np.zeros((q, m)), np.zeros(m), np.zeros(()), np.zeros(())
     succeeded = call(
         "backward",
         scratch,
-        **fields,
+        **_fields(block, state),
         w=posterior.w_mean,
         inverse=factor.inverse if factor.is_well_conditioned else None,
         whitener=None if factor.is_well_conditioned else factor.whitener,
-        kept=_enough(scratch.kept, fields),
+        kept=_enough(scratch.kept, block, state),
         ZT_G=ZT_G,
         PhiT_g=PhiT_g,
         sum_g=sum_g,
@@ -120,6 +119,7 @@ def _fields(block: Block, state: State) -> dict[str, Any]:
     }
 
 
-def _enough(memory: FloatArray | None, fields: dict[str, Any]) -> FloatArray | None:
+def _enough(memory: FloatArray | None, block: Block, state: State) -> FloatArray | None:
     """Return memory to keep, if it is enough."""
-    return None if memory is None or memory.size < kept_size(**fields) else memory
+    is_enough = memory is not None and memory.size >= kept_size(block.Xt.shape[1], state.n_weights)
+    return memory if is_enough else None

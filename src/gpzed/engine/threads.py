@@ -58,10 +58,11 @@ class ThreadEngine:
         self._prepare()
 
     def _prepare(self) -> None:
-        """Make what is not stored: threads, and memory to keep between passes."""
+        """Make what is not stored: threads, groups of blocks, and memory to keep between passes."""
         self._team = Team(self._n_threads)
         self._memory: list[FloatArray | None] = [None] * len(self._blocks)
         self._owner: object = None  # the passes that use it now
+        self._groups = groups(len(self._blocks), self._width)
         sizes = [(self._width + SPARE_COLUMNS) * (len(block.y) + SPARE_ROWS) for block in self._blocks]
         if sizes and 8 * sum(sizes) <= self._keep_bytes:
             memory = np.empty(sum(sizes))  # in one piece, so that the system may use large pages for it
@@ -69,7 +70,11 @@ class ThreadEngine:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the rows and options: a copy on another machine has threads and work memory of its own."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_team", "_memory", "_owner")}
+        return {
+            name: value
+            for name, value in self.__dict__.items()
+            if name not in ("_team", "_groups", "_memory", "_owner")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -100,7 +105,7 @@ class ThreadEngine:
             return sum_blocks(zip(self._blocks[blocks], scratch, strict=True), kernel, arguments)
 
         total: Sums | None = None
-        for part in team.map(sum_group, groups(len(self._blocks), self._width)):
+        for part in team.map(sum_group, self._groups):
             total = add(total, part)
         assert total is not None
         return total
