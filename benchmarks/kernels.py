@@ -24,12 +24,12 @@ from gpzed.gp.parameters import Layout, Parameters
 from gpzed.gp.posterior import weight_posterior
 from gpzed.gp.prior import common_shape
 from gpzed.gp.state import make_state
-from gpzed.incomplete.blur import Blur, Forms, Kind, Spread
-from gpzed.incomplete.noisy import NoisyRows
+from gpzed.incomplete.blur import Blur, BlurredBasis
+from gpzed.incomplete.spread import AddedVariance, BlurredRows, QuadraticForms
 from gpzed.mixture import likelihood as mixture
 from gpzed.mixture.heads import Heads
 
-KINDS = 2  # rank of what is missing
+BLURRED = 2  # rank of what is missing
 BATCH_ROWS = 256
 
 
@@ -50,7 +50,7 @@ class Problem:
         sums = ThreadEngine(X, y, width=layout.n_weights, n_threads=1).sum(evidence.forward, self.state)
         self.posterior = weight_posterior(sums[0], sums[1], np.ones(layout.n_weights))
         self.heads = Heads(self.parameters.P, Gamma, 0.1 * rng.standard_normal((layout.n_weights, 3 * K)))
-        self.kind = Kind(0.3 * np.eye(d)[:, :KINDS], np.zeros(d), np.eye(d)[:, KINDS:], np.arange(d) < KINDS)
+        self.blur = Blur(0.3 * np.eye(d)[:, :BLURRED], np.zeros(d), np.eye(d)[:, BLURRED:], np.arange(d) < BLURRED)
         self.V = np.tril(0.3 * rng.standard_normal((self.n, d, d)))
         self.mixtures = (
             rng.dirichlet(np.ones(3 * K), self.n),
@@ -98,18 +98,18 @@ def uncertain(problem: Problem) -> dict[str, Callable[[], object]]:
     Lambda = p.layout.structure.expand(p.parameters.Gamma, p.layout.d)
     grad_C = np.random.default_rng(0).standard_normal((1 + p.layout.d + p.layout.d * (p.layout.d + 1) // 2, p.layout.m))
     w = p.posterior.w_mean
-    forms = Forms(p.parameters.P, Lambda, np.stack([np.outer(w, w), p.posterior.factor.inverse]))
-    few, spreads = slice(0, 512), {True: Spread(forms, p.kind), False: Spread(forms, p.kind)}
-    noisy = NoisyRows(forms, p.layout.k)
+    forms = QuadraticForms(p.parameters.P, Lambda, np.stack([np.outer(w, w), p.posterior.factor.inverse]))
+    few, spreads = slice(0, 512), {True: AddedVariance(forms, p.blur), False: AddedVariance(forms, p.blur)}
+    noisy = BlurredRows(forms, p.layout.k)
 
     def prepare() -> object:
-        spread = Spread(forms, p.kind)
+        spread = AddedVariance(forms, p.blur)
         return spread._pairs if spread.is_by_rank else spread._coefficients
 
     return {
         "prior on shapes": lambda: substitute(common_shape)(Lambda, 1.0),
-        "coefficients of a kind": lambda: Blur(p.parameters.P, Lambda, p.kind.V).Ct,
-        "pull-back of a kind": lambda: Blur(p.parameters.P, Lambda, p.kind.V).pull_back(grad_C),
+        "coefficients of a kind": lambda: BlurredBasis(p.parameters.P, Lambda, p.blur.V).Ct,
+        "pull-back of a kind": lambda: BlurredBasis(p.parameters.P, Lambda, p.blur.V).pull_back(grad_C),
         "pairs of a kind, prepared": prepare,
         "pairs of a kind": lambda: spreads[binding.is_compiled()](p.block.Xt[:, few], Scratch(buffers)),
         "pairs of rows with errors": lambda: noisy(p.block.Xt[:, :16], p.V[:16], Scratch(buffers)),

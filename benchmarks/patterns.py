@@ -12,19 +12,18 @@ import time
 import numpy as np
 
 from common import arguments, emit, environment, make_parameters, make_rows
-from gpzed.engine.blocks import Scratch, block_rows, by_kind
+from gpzed.engine.blocks import Scratch, block_rows, by_blur
 from gpzed.engine.threads import Team, ThreadEngine
 from gpzed.gp.evidence import evaluate, fit_posterior
 from gpzed.gp.parameters import Layout
 from gpzed.gp.predictive import predict, variance_forms
 from gpzed.gp.state import make_state
 from gpzed.gp.whitening import Whitening
-from gpzed.incomplete.blur import Forms, Spread
+from gpzed.incomplete.added_variance import refresh
 from gpzed.incomplete.density import Density
-from gpzed.incomplete.noisy import NoisyRows
 from gpzed.incomplete.parts import PatternTable
 from gpzed.incomplete.patterns import InputModel, patterns_of
-from gpzed.incomplete.refresh import refresh
+from gpzed.incomplete.spread import AddedVariance, BlurredRows, QuadraticForms
 
 HEADS = 5
 
@@ -62,28 +61,28 @@ def main() -> None:
     table = PatternTable(inputs, Whitening(np.zeros(options.d), np.eye(options.d)), patterns_of(gaps)[0])
     parts = table.parts(gaps)
     complete = ThreadEngine(X, y, width=layout.n_weights, n_threads=options.threads)
-    gappy = ThreadEngine(parts.X, y[parts.row], None, parts.kind, width=layout.n_weights, n_threads=options.threads)
+    gappy = ThreadEngine(parts.X, y[parts.row], None, parts.blur, width=layout.n_weights, n_threads=options.threads)
     started = time.perf_counter()
-    refresh([gappy], parameters, layout, False, table.kinds)
+    refresh([gappy], parameters, layout, False, table.blurs)
     refreshed = time.perf_counter() - started
     plain, blurred = [], []
     for _ in range(options.repeat):  # in turns, so that other load falls on both
         plain.append(best(lambda: evaluate(complete, parameters, layout), 1)[0])
-        blurred.append(best(lambda: evaluate(gappy, parameters, layout, False, table.kinds), 1)[0])
+        blurred.append(best(lambda: evaluate(gappy, parameters, layout, False, table.blurs), 1)[0])
     size = {"n": options.n, "d": options.d, "m": options.m, "structure": options.structure}
     emit(
-        {"benchmark": "evidence with patterns", **size, "patterns": len(table.kinds), "complete": min(plain)}
+        {"benchmark": "evidence with patterns", **size, "patterns": len(table.blurs), "complete": min(plain)}
         | {"incomplete": min(blurred), "ratio": min(blurred) / min(plain), "refresh": refreshed, **environment()}
     )
     state, posterior, _ = fit_posterior(complete, parameters, layout)
     forms = variance_forms(parameters, layout, posterior)
-    spreads = [Spread(forms, kind) for kind in table.kinds]
-    state = make_state(parameters, layout, kinds=table.kinds)
+    spreads = [AddedVariance(forms, blur) for blur in table.blurs]
+    state = make_state(parameters, layout, blurs=table.blurs)
     team = Team(options.threads)
     started = time.perf_counter()
-    predict(parts.X, state, posterior, team, parts.kind, spreads)
+    predict(parts.X, state, posterior, team, parts.blur, spreads)
     first = time.perf_counter() - started
-    seconds, busy = best(lambda: predict(parts.X, state, posterior, team, parts.kind, spreads), min(options.repeat, 3))
+    seconds, busy = best(lambda: predict(parts.X, state, posterior, team, parts.blur, spreads), min(options.repeat, 3))
     emit(
         {"benchmark": "predict with gaps", **size, "pairs": len(forms.pairs[0]), "rows_per_second": options.n / seconds}
         | {"first_pass_rows_per_second": options.n / first, "rows_per_core_second": options.n / busy, **environment()}
@@ -91,15 +90,15 @@ def main() -> None:
     rng = np.random.default_rng(1)
     W = rng.standard_normal((HEADS, layout.n_weights)) * np.abs(posterior.w_mean)
     matrices = np.concatenate([W[:, :, None] * W[:, None, :], np.repeat(forms.matrices[1:], HEADS, axis=0)])
-    heads = Forms(forms.P, forms.Lambda, matrices)
-    groups = by_kind(parts.kind, block_rows(layout.n_weights))
+    heads = QuadraticForms(forms.P, forms.Lambda, matrices)
+    groups = by_blur(parts.blur, block_rows(layout.n_weights))
 
     def spread_all() -> tuple[float, float, float]:
-        spreads = [Spread(heads, kind) for kind in table.kinds]
+        spreads = [AddedVariance(heads, blur) for blur in table.blurs]
 
         def spread(rows) -> None:
             Xt = np.ascontiguousarray(parts.X[rows].T)
-            spreads[parts.kind[rows[0]] - 1](Xt, Scratch(team.buffers()))
+            spreads[parts.blur[rows[0]] - 1](Xt, Scratch(team.buffers()))
 
         started = time.perf_counter()
         team.map(spread, groups)
@@ -114,7 +113,7 @@ def main() -> None:
     )
     n = min(options.n, 20_000)
     V = np.tril(0.3 * rng.standard_normal((n, options.d, options.d)))
-    noisy = NoisyRows(heads, layout.k)
+    noisy = BlurredRows(heads, layout.k)
 
     def expect_rows(rows: slice, _: int) -> None:
         noisy(X[rows].T, V[rows], Scratch(team.buffers()))

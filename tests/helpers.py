@@ -12,7 +12,7 @@ from gpzed import GPzRegressor, Training
 from gpzed.engine.threads import ThreadEngine
 from gpzed.gp.evidence import evaluate
 from gpzed.gp.parameters import Layout, Parameters
-from gpzed.incomplete.blur import Kind
+from gpzed.incomplete.blur import Blur
 
 TRAINING = tuple(field.name for field in fields(Training))
 CODES = ("GL", "VL", "GD", "VD", "GC", "VC")
@@ -106,7 +106,7 @@ def central_difference(function, theta, direction):
 
 
 def option_grid():
-    """Heteroscedastic or not, ARD or shared, weights (both kinds) or none, three mean functions."""
+    """Heteroscedastic or not, ARD or shared, weights (both blurs) or none, three mean functions."""
     weightings = {"none": (False, False), "likelihood": (True, False), "precision": (True, True)}
     for het, ard, name, mean in itertools.product(
         (True, False), (True, False), weightings, ("zero", "constant", "linear")
@@ -125,11 +125,11 @@ def option_grid():
 
 
 def make_kinds(d, seed=0):
-    """Two kinds that lose inputs (conditional on the others), one that blurs all of them."""
+    """Two blurs that lose inputs (conditional on the others), one that blurred_bases all of them."""
     rng = np.random.default_rng(seed)
     root = rng.standard_normal((d, d)) + 1.5 * np.eye(d)
     covariance = root @ root.T / d
-    kinds = []
+    blurs = []
     for missing in ([0], list(range(1, d))):
         seen = [i for i in range(d) if i not in missing]
         gain = covariance[np.ix_(missing, seen)] @ np.linalg.inv(covariance[np.ix_(seen, seen)])
@@ -138,6 +138,6 @@ def make_kinds(d, seed=0):
         V[missing] = np.linalg.cholesky(left)
         plane[seen] = np.eye(len(seen))
         plane[missing] = gain
-        kinds.append(Kind(V, 0.1 * rng.standard_normal(d), np.linalg.qr(plane)[0], np.isin(np.arange(d), missing)))
-    kinds.append(Kind(0.4 * np.linalg.cholesky(covariance), np.zeros(d), np.eye(d), np.zeros(d, dtype=bool)))
-    return tuple(kinds)
+        blurs.append(Blur(V, 0.1 * rng.standard_normal(d), np.linalg.qr(plane)[0], np.isin(np.arange(d), missing)))
+    blurs.append(Blur(0.4 * np.linalg.cholesky(covariance), np.zeros(d), np.eye(d), np.zeros(d, dtype=bool)))
+    return tuple(blurs)

@@ -219,9 +219,9 @@ def total_variance(block, scratch):
     return (np.zeros(()) if block.v is None else np.asarray(block.v @ block.omega),)
 
 
-@pytest.mark.parametrize("kind", ["threads", "stream"])
-def test_blocks_carry_the_variance_they_are_given(problem, kind):
-    if kind == "threads":
+@pytest.mark.parametrize("blur", ["threads", "stream"])
+def test_blocks_carry_the_variance_they_are_given(problem, blur):
+    if blur == "threads":
         engine = ThreadEngine(problem.X, problem.y, problem.omega, width=WIDTH, n_threads=2)
     else:
         engine = StreamEngine(Source(problem, [1000] * 3), width=WIDTH, n_threads=2)

@@ -18,22 +18,23 @@ from gpzed.gp.basis import quadratic_map
 from gpzed.gp.evidence import evaluate, fit_posterior
 from gpzed.gp.predictive import predict, variance_forms
 from gpzed.gp.state import make_state, responses
-from gpzed.incomplete import blur as module
-from gpzed.incomplete.blur import Blur, Forms, Kind, Spread, input_variance
-from gpzed.incomplete.refresh import refresh
+from gpzed.incomplete import spread
+from gpzed.incomplete.added_variance import refresh
+from gpzed.incomplete.blur import Blur, BlurredBasis
+from gpzed.incomplete.spread import AddedVariance, QuadraticForms, input_variance
 from helpers import CODES, central_difference, make_kinds, make_problem
 
 GRID = list(itertools.product(("zero", "constant", "linear"), ((False, False), (True, False), (True, True))))
 
 
-def make_rows(problem, kinds, seed=1):
-    """Rows of the problem with kinds in turn, their expected inputs where such rows have them."""
+def make_rows(problem, blurs, seed=1):
+    """Rows of the problem with blurs in turn, their expected inputs where such rows have them."""
     rng = np.random.default_rng(seed)
-    X, kind = problem.X.copy(), np.arange(len(problem.y)) % (len(kinds) + 1)
-    for index, one in enumerate(kinds, 1):
-        rows = kind == index
+    X, blur = problem.X.copy(), np.arange(len(problem.y)) % (len(blurs) + 1)
+    for index, one in enumerate(blurs, 1):
+        rows = blur == index
         X[rows] = one.origin + rng.standard_normal((rows.sum(), one.directions.shape[1])) @ one.directions.T
-    return X, kind
+    return X, blur
 
 
 def basis(X, P, Gammas):
@@ -49,17 +50,17 @@ def test_expected_basis_functions_and_products_equal_monte_carlo(code):
     p, layout = problem.parameters, problem.layout
     Lambda = layout.structure.expand(p.Gamma, layout.d)
     rng = np.random.default_rng(0)
-    for kind in make_kinds(3):
-        x = kind.origin + kind.directions @ rng.standard_normal(kind.directions.shape[1])
-        noise = rng.standard_normal((40_000, kind.V.shape[1]))
+    for blur in make_kinds(3):
+        x = blur.origin + blur.directions @ rng.standard_normal(blur.directions.shape[1])
+        noise = rng.standard_normal((40_000, blur.V.shape[1]))
         noise = np.concatenate([noise, -noise])
-        Phi = basis(x + noise @ kind.V.T, p.P, problem.Gammas)
-        state = make_state(p, layout, kinds=(kind,))
-        _, expected, _ = responses(Block(x[:, None], np.empty(0), np.empty(0), kind=1), Scratch(), state)
+        Phi = basis(x + noise @ blur.V.T, p.P, problem.Gammas)
+        state = make_state(p, layout, blurs=(blur,))
+        _, expected, _ = responses(Block(x[:, None], np.empty(0), np.empty(0), blur=1), Scratch(), state)
         error = Phi.std(axis=0) / np.sqrt(len(Phi) / 2)
         np.testing.assert_array_less(np.abs(expected[:, 0] - Phi.mean(axis=0)), 5.0 * error + 1e-12)
         W = rng.standard_normal((2, 4))
-        variance = input_variance(x[:, None], kind, p.P, Lambda, W)[:, 0]
+        variance = input_variance(x[:, None], blur, p.P, Lambda, W)[:, 0]
         np.testing.assert_allclose(variance, (Phi @ W.T).var(axis=0), rtol=0.05)
 
 
@@ -67,13 +68,13 @@ def test_a_linear_mean_function_spreads_too():
     problem = make_problem("VC", 5, d=3, m=4, mean_function="linear")
     p, layout = problem.parameters, problem.layout
     rng = np.random.default_rng(1)
-    for kind in make_kinds(3):
-        x = kind.origin + kind.directions @ rng.standard_normal(kind.directions.shape[1])
-        draws = x + rng.standard_normal((40_000, kind.V.shape[1])) @ kind.V.T
+    for blur in make_kinds(3):
+        x = blur.origin + blur.directions @ rng.standard_normal(blur.directions.shape[1])
+        draws = x + rng.standard_normal((40_000, blur.V.shape[1])) @ blur.V.T
         F = np.hstack([basis(draws, p.P, problem.Gammas), np.ones((len(draws), 1)), draws])
         W = rng.standard_normal((2, 8))
         Lambda = layout.structure.expand(p.Gamma, layout.d)
-        variance = input_variance(x[:, None], kind, p.P, Lambda, W)[:, 0]
+        variance = input_variance(x[:, None], blur, p.P, Lambda, W)[:, 0]
         np.testing.assert_allclose(variance, (F @ W.T).var(axis=0), rtol=0.05)
 
 
@@ -85,19 +86,19 @@ def test_gradient_equals_central_differences(code, mean_function, weighting):
     problem = make_problem(
         code, 11, n=40, d=2, m=3, weights=weights, mean_function=mean_function, heteroscedastic=heteroscedastic
     )
-    kinds = make_kinds(2)
-    X, kind = make_rows(problem, kinds)
-    engine = ThreadEngine(X, problem.y, problem.omega, kind, width=problem.layout.n_weights, n_threads=1)
-    refresh([engine], problem.parameters, problem.layout, weighted_precision, kinds)
-    assert all((block.v is None) == (block.kind == 0) for block in engine._blocks)
+    blurs = make_kinds(2)
+    X, blur = make_rows(problem, blurs)
+    engine = ThreadEngine(X, problem.y, problem.omega, blur, width=problem.layout.n_weights, n_threads=1)
+    refresh([engine], problem.parameters, problem.layout, weighted_precision, blurs)
+    assert all((block.v is None) == (block.blur == 0) for block in engine._blocks)
     assert max(block.v.max() for block in engine._blocks if block.v is not None) > 1e-3
     layout = problem.layout
 
     def value(theta):
-        return evaluate(engine, layout.unpack(theta), layout, weighted_precision, kinds).evidence.total
+        return evaluate(engine, layout.unpack(theta), layout, weighted_precision, blurs).evidence.total
 
     theta = layout.pack(problem.parameters)
-    gradient = layout.pack(evaluate(engine, problem.parameters, layout, weighted_precision, kinds).gradient)
+    gradient = layout.pack(evaluate(engine, problem.parameters, layout, weighted_precision, blurs).gradient)
     scale = np.abs(gradient).max()
     for direction in np.eye(layout.size):
         slope = central_difference(value, theta, direction)
@@ -105,31 +106,33 @@ def test_gradient_equals_central_differences(code, mean_function, weighting):
 
 
 def test_the_central_difference_test_sees_a_wrong_pull_back(monkeypatch):
-    right = Blur.pull_back
-    monkeypatch.setattr(Blur, "pull_back", lambda self, grad: (right(self, grad)[0], 1.01 * right(self, grad)[1]))
+    right = BlurredBasis.pull_back
+    monkeypatch.setattr(
+        BlurredBasis, "pull_back", lambda self, grad: (right(self, grad)[0], 1.01 * right(self, grad)[1])
+    )
     with pytest.raises(AssertionError):
         test_gradient_equals_central_differences("VC", "constant", (False, False))
 
 
 def test_rows_without_uncertainty_are_as_before():
     problem = make_problem("VC", 2, d=3)
-    kinds = make_kinds(3)
+    blurs = make_kinds(3)
     plain = problem.evaluate()
     engine = ThreadEngine(problem.X, problem.y, problem.omega, np.zeros(40, int), width=4, n_threads=1)
-    refresh([engine], problem.parameters, problem.layout, False, kinds)
-    other = evaluate(engine, problem.parameters, problem.layout, False, kinds)
+    refresh([engine], problem.parameters, problem.layout, False, blurs)
+    other = evaluate(engine, problem.parameters, problem.layout, False, blurs)
     assert other.evidence == plain.evidence
     np.testing.assert_array_equal(problem.layout.pack(other.gradient), problem.layout.pack(plain.gradient))
 
 
 def test_no_uncertainty_left_gives_the_plain_basis_functions():
     problem = make_problem("VC", 4, d=3)
-    kind = Kind(np.zeros((3, 1)), np.zeros(3), np.eye(3), np.zeros(3, dtype=bool))
+    blur = Blur(np.zeros((3, 1)), np.zeros(3), np.eye(3), np.zeros(3, dtype=bool))
     engine = problem.engine()
     state, posterior, _ = fit_posterior(engine, problem.parameters, problem.layout)
     plain = predict(problem.X, state, posterior, Team(1))
-    blurred = make_state(problem.parameters, problem.layout, kinds=(kind,))
-    spreads = (Spread(variance_forms(problem.parameters, problem.layout, posterior), kind),)
+    blurred = make_state(problem.parameters, problem.layout, blurs=(blur,))
+    spreads = (AddedVariance(variance_forms(problem.parameters, problem.layout, posterior), blur),)
     moments = predict(problem.X, blurred, posterior, Team(1), np.ones(40, int), spreads)
     for got, wanted in zip(moments, plain, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
@@ -138,21 +141,21 @@ def test_no_uncertainty_left_gives_the_plain_basis_functions():
 @pytest.mark.parametrize("code", ["GL", "VC"])
 def test_predicted_moments_equal_monte_carlo(code):
     problem = make_problem(code, 6, d=3, n=200)
-    kinds = make_kinds(3)
-    X, kind = make_rows(problem, kinds)
+    blurs = make_kinds(3)
+    X, blur = make_rows(problem, blurs)
     state, posterior, _ = fit_posterior(problem.engine(), problem.parameters, problem.layout)
-    blurred = make_state(problem.parameters, problem.layout, kinds=kinds)
+    blurred = make_state(problem.parameters, problem.layout, blurs=blurs)
     forms = variance_forms(problem.parameters, problem.layout, posterior)
-    moments = predict(X, blurred, posterior, Team(2), kind, [Spread(forms, one) for one in kinds])
+    moments = predict(X, blurred, posterior, Team(2), blur, [AddedVariance(forms, one) for one in blurs])
     rng = np.random.default_rng(3)
     for row in (1, 2, 3):
-        V = kinds[kind[row] - 1].V
+        V = blurs[blur[row] - 1].V
         draws = X[row] + rng.standard_normal((40_000, V.shape[1])) @ V.T
         sampled = predict(draws, state, posterior, Team(2))
         assert moments.mean[row] == pytest.approx(sampled.mean.mean(), abs=0.01)
         assert moments.input_variance[row] == pytest.approx(sampled.mean.var(), rel=0.05)
         assert moments.model_variance[row] == pytest.approx(sampled.model_variance.mean(), rel=0.05)
-    assert np.all(moments.input_variance[kind == 0] == 0.0)
+    assert np.all(moments.input_variance[blur == 0] == 0.0)
 
 
 def test_pairs_that_are_left_out_do_not_matter(monkeypatch):
@@ -160,18 +163,18 @@ def test_pairs_that_are_left_out_do_not_matter(monkeypatch):
     parameters, layout = problem.parameters, problem.layout
     parameters = type(parameters)(**{**parameters.__dict__, "Gamma": 8.0 * parameters.Gamma})
     Lambda = layout.structure.expand(parameters.Gamma, layout.d)
-    kind = make_kinds(2)[0]
+    blur = make_kinds(2)[0]
     W = np.random.default_rng(0).standard_normal((1, 30))
-    _, kind_of = make_rows(problem, [kind])
-    X, _ = make_rows(problem, [kind])
+    _, kind_of = make_rows(problem, [blur])
+    X, _ = make_rows(problem, [blur])
     rows = np.ascontiguousarray(X[kind_of == 1].T)
-    some = Forms(parameters.P, Lambda, W[:, :, None] * W[:, None, :])
-    short = Spread(some, kind)(rows)
+    some = QuadraticForms(parameters.P, Lambda, W[:, :, None] * W[:, None, :])
+    short = AddedVariance(some, blur)(rows)
     assert len(some.pairs[0]) < 0.8 * 30 * 31 / 2
-    monkeypatch.setattr(module, "NEGLIGIBLE", -1.0)
-    everything = Forms(parameters.P, Lambda, W[:, :, None] * W[:, None, :])
+    monkeypatch.setattr(spread, "NEGLIGIBLE", -1.0)
+    everything = QuadraticForms(parameters.P, Lambda, W[:, :, None] * W[:, None, :])
     assert len(everything.pairs[0]) == 30 * 31 / 2
-    np.testing.assert_allclose(short, Spread(everything, kind)(rows), atol=1e-10)
+    np.testing.assert_allclose(short, AddedVariance(everything, blur)(rows), atol=1e-10)
 
 
 def make_spread(r, s, code="VC", mean_function="linear", m=23, d=5, seed=0):
@@ -180,16 +183,16 @@ def make_spread(r, s, code="VC", mean_function="linear", m=23, d=5, seed=0):
     rng = np.random.default_rng(seed)
     layout, p = problem.layout, problem.parameters
     Q = rng.standard_normal((s, layout.n_weights, layout.n_weights))
-    forms = Forms(p.P, layout.structure.expand(p.Gamma, d), Q @ np.swapaxes(Q, 1, 2))
+    forms = QuadraticForms(p.P, layout.structure.expand(p.Gamma, d), Q @ np.swapaxes(Q, 1, 2))
     basis = np.linalg.qr(rng.standard_normal((d, d)))[0]
     V, origin = basis[:, :r] @ rng.standard_normal((r, r)), 0.1 * rng.standard_normal(d)
-    kind = Kind(V, origin, basis[:, r:], np.arange(d) < r)
-    return Spread(forms, kind)
+    blur = Blur(V, origin, basis[:, r:], np.arange(d) < r)
+    return AddedVariance(forms, blur)
 
 
-def rows_of(kind, n, scale=1.0):
-    t = scale * np.random.default_rng(n).standard_normal((kind.directions.shape[1], n))
-    return kind.origin[:, None] + kind.directions @ t
+def rows_of(blur, n, scale=1.0):
+    t = scale * np.random.default_rng(n).standard_normal((blur.directions.shape[1], n))
+    return blur.origin[:, None] + blur.directions @ t
 
 
 @pytest.mark.parametrize(("r", "s"), [(1, 1), (2, 2), (3, 5), (4, 2), (5, 9)])
@@ -197,8 +200,8 @@ def rows_of(kind, n, scale=1.0):
 @pytest.mark.parametrize("scale", [1.0, 30.0])
 def test_both_ways_to_sum_over_pairs_agree(lanes, monkeypatch, r, s, code, mean_function, scale):
     spread = make_spread(r, s, code, mean_function)
-    Xt = rows_of(spread.kind, 67, scale)
-    compiled = spread_block(Xt, spread._blur.Ct, spread._pairs, Scratch())
+    Xt = rows_of(spread.blur, 67, scale)
+    compiled = spread_block(Xt, spread._basis.Ct, spread._pairs, Scratch())
     in_numpy = spread._by_coefficients(Xt)
     np.testing.assert_allclose(compiled, in_numpy, rtol=0, atol=1e-12 * np.abs(spread.forms.matrices).sum() / s)
     monkeypatch.setattr(binding, "_library", None)
@@ -209,13 +212,13 @@ def test_both_ways_to_sum_over_pairs_agree(lanes, monkeypatch, r, s, code, mean_
 def test_exponents_are_added_before_the_exponential(lanes):
     """Where an input is hardly known, both functions of a pair vanish at the expected one; their product does not."""
     spread = make_spread(2, 2, mean_function="constant")
-    V = 100.0 * np.linalg.qr(spread.kind.V)[0]
-    kind = replace(spread.kind, V=V, origin=spread.kind.origin + V[:, 0])
-    spread = Spread(spread.forms, kind)
-    Xt = rows_of(spread.kind, 20)
+    V = 100.0 * np.linalg.qr(spread.blur.V)[0]
+    blur = replace(spread.blur, V=V, origin=spread.blur.origin + V[:, 0])
+    spread = AddedVariance(spread.forms, blur)
+    Xt = rows_of(spread.blur, 20)
     Zt = quadratic_map(Xt, True, np.empty((21, 20)))
     assert np.median(spread.forms.plain @ Zt) < -1000.0
-    compiled = spread_block(Xt, spread._blur.Ct, spread._pairs, Scratch())
+    compiled = spread_block(Xt, spread._basis.Ct, spread._pairs, Scratch())
     assert np.all(compiled > 1e-6)
     np.testing.assert_allclose(compiled, spread._by_coefficients(Xt), rtol=1e-8)
 
@@ -228,8 +231,8 @@ def test_compiled_blurs_are_those_of_numpy(monkeypatch, kernels, code, r):
     results = []
     for library in (binding._library, None):
         monkeypatch.setattr(binding, "_library", library)
-        blur = Blur(spread.forms.P, spread.forms.Lambda, spread.kind.V)
-        results.append((blur.Ct, *blur.pull_back(grad_C)))
+        blurred = BlurredBasis(spread.forms.P, spread.forms.Lambda, spread.blur.V)
+        results.append((blurred.Ct, *blurred.pull_back(grad_C)))
     for compiled, in_numpy in zip(*results, strict=True):
         np.testing.assert_allclose(compiled, in_numpy, rtol=1e-10, atol=1e-12 * np.abs(in_numpy).max())
 
@@ -241,26 +244,26 @@ def test_shapes_that_are_not_finite_are_told(monkeypatch, kernels, by_rank):
     good = make_spread(2, 1)
     Lambda = good.forms.Lambda.copy()
     Lambda[3] = np.nan
-    forms = Forms(good.forms.P, Lambda, good.forms.matrices)
+    forms = QuadraticForms(good.forms.P, Lambda, good.forms.matrices)
     forms.__dict__["pairs"] = good.forms.pairs
     with pytest.raises(NumericalError, match="not finite"):
-        Spread(forms, good.kind)(rows_of(good.kind, 5))
+        AddedVariance(forms, good.blur)(rows_of(good.blur, 5))
 
 
 def test_engines_agree_and_streams_remember_the_added_variance():
     problem = make_problem("VC", 8, n=90, d=3, weights=True)
-    kinds = make_kinds(3)
-    X, kind = make_rows(problem, kinds)
-    thread = ThreadEngine(X, problem.y, problem.omega, kind, width=4, n_threads=2)
+    blurs = make_kinds(3)
+    X, blur = make_rows(problem, blurs)
+    thread = ThreadEngine(X, problem.y, problem.omega, blur, width=4, n_threads=2)
     chunks = [
-        Rows(X[i : i + 40], problem.y[i : i + 40], problem.omega[i : i + 40], kind[i : i + 40]) for i in (0, 40, 80)
+        Rows(X[i : i + 40], problem.y[i : i + 40], problem.omega[i : i + 40], blur[i : i + 40]) for i in (0, 40, 80)
     ]
     stream = StreamEngine(chunks, width=4, n_threads=2)
     results = []
     for engine in (thread, stream):
-        without = evaluate(engine, problem.parameters, problem.layout, False, kinds)
-        refresh([engine], problem.parameters, problem.layout, False, kinds)
-        with_ = evaluate(engine, problem.parameters, problem.layout, False, kinds)
+        without = evaluate(engine, problem.parameters, problem.layout, False, blurs)
+        refresh([engine], problem.parameters, problem.layout, False, blurs)
+        with_ = evaluate(engine, problem.parameters, problem.layout, False, blurs)
         assert without.evidence.total != pytest.approx(with_.evidence.total)
         results.append(with_)
     assert results[0].evidence.total == pytest.approx(results[1].evidence.total, rel=1e-12)
@@ -270,8 +273,8 @@ def test_engines_agree_and_streams_remember_the_added_variance():
 
 
 def test_blocks_hold_one_kind_each_and_all_rows():
-    kind = np.array([2, 0, 1, 0, 2, 2, 0, 1])
-    blocks = cut(Rows(np.arange(16.0).reshape(8, 2), np.arange(8.0), np.ones(8), kind), 2)
-    assert [(block.kind, block.y.tolist()) for block in blocks] == [
+    blur = np.array([2, 0, 1, 0, 2, 2, 0, 1])
+    blocks = cut(Rows(np.arange(16.0).reshape(8, 2), np.arange(8.0), np.ones(8), blur), 2)
+    assert [(block.blur, block.y.tolist()) for block in blocks] == [
         (0, [1.0, 3.0]), (0, [6.0]), (1, [2.0, 7.0]), (2, [0.0, 4.0]), (2, [5.0])
     ]  # fmt: skip

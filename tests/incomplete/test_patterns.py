@@ -60,8 +60,8 @@ def test_patterns_of_few_rows_train_by_one_gaussian():
     assert [pattern for pattern, _ in table.labels].count(common) == 3
     assert [pattern for pattern, _ in table.labels].count(rare) == 1
     parts = table.parts(X)
-    assert set(parts.kind[np.isin(parts.row, np.arange(300, 330))]) == {1 + table.labels.index((rare, 2))}
-    assert set(parts.kind[np.isin(parts.row, np.arange(330, 1200))]) == {0}
+    assert set(parts.blur[np.isin(parts.row, np.arange(300, 330))]) == {1 + table.labels.index((rare, 2))}
+    assert set(parts.blur[np.isin(parts.row, np.arange(330, 1200))]) == {0}
 
 
 def test_components_that_are_merged_keep_mean_and_covariance():

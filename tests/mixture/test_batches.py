@@ -19,17 +19,17 @@ PRIORS = 2.0, 0.5
 
 
 def make_case(code, with_kinds=False, m=M):
-    """Heads at a random place, and rows, of several kinds if asked for."""
+    """Heads at a random place, and rows, with several blurs if asked for."""
     rng = np.random.default_rng(0)
     layout = Layout.of(m, D, code, mean_function="linear")
     Gamma = rng.standard_normal(layout.structure.gamma_shape(m, D))
     if code[1] == "C":
         Gamma += 2.0 * np.eye(D)
     heads = Heads(rng.standard_normal((m, D)), Gamma, rng.standard_normal((layout.n_weights, 3 * K)))
-    kinds = make_kinds(D) if with_kinds else ()
-    kind = rng.integers(0, len(kinds) + 1, N) if with_kinds else None
-    rows = Rows(rng.standard_normal((N, D)), rng.standard_normal(N), rng.uniform(0.5, 1.5, N), kind)
-    return layout, heads, rows, kinds, rng.random((N, K)) if with_kinds else None
+    blurs = make_kinds(D) if with_kinds else ()
+    blur = rng.integers(0, len(blurs) + 1, N) if with_kinds else None
+    rows = Rows(rng.standard_normal((N, D)), rng.standard_normal(N), rng.uniform(0.5, 1.5, N), blur)
+    return layout, heads, rows, blurs, rng.random((N, K)) if with_kinds else None
 
 
 def blocks_of(rows, v):
@@ -39,11 +39,11 @@ def blocks_of(rows, v):
 @pytest.mark.parametrize("with_kinds", [False, True])
 @pytest.mark.parametrize("code", CODES)
 def test_compiled_posterior_is_that_of_numpy(lanes, monkeypatch, code, with_kinds):
-    layout, heads, rows, kinds, v = make_case(code, with_kinds)
+    layout, heads, rows, blurs, v = make_case(code, with_kinds)
     results = []
     for library in (binding._library, None):
         monkeypatch.setattr(binding, "_library", library)
-        given = blocks_of(rows, v), Scratch(), heads, layout, kinds, *PRIORS
+        given = blocks_of(rows, v), Scratch(), heads, layout, blurs, *PRIORS
         results.append(substitute(batch_posterior)(*given))
     for compiled, in_numpy in zip(*results, strict=True):
         np.testing.assert_allclose(compiled, in_numpy, rtol=1e-9, atol=1e-10)
@@ -52,11 +52,11 @@ def test_compiled_posterior_is_that_of_numpy(lanes, monkeypatch, code, with_kind
 @pytest.mark.parametrize("with_kinds", [False, True])
 @pytest.mark.parametrize("code", CODES)
 def test_gradient_equals_central_differences(route, code, with_kinds):
-    layout, heads, rows, kinds, v = make_case(code, with_kinds)
+    layout, heads, rows, blurs, v = make_case(code, with_kinds)
     blocks, scratch = blocks_of(rows, v), Scratch()
 
     def at(theta):
-        return substitute(batch_posterior)(blocks, scratch, heads.unpack(theta), layout, kinds, *PRIORS)
+        return substitute(batch_posterior)(blocks, scratch, heads.unpack(theta), layout, blurs, *PRIORS)
 
     theta = heads.pack()
     _, gradient = at(theta)
@@ -68,10 +68,10 @@ def test_gradient_equals_central_differences(route, code, with_kinds):
 
 def test_numpy_takes_over_where_shapes_are_singular(kernels):
     """The prior on shapes has a Cholesky factor in C, which a singular shape lacks; NumPy has no need of it."""
-    layout, heads, rows, kinds, v = make_case("VC")
+    layout, heads, rows, blurs, v = make_case("VC")
     Gamma = heads.Gamma.copy()
     Gamma[2, 0] = Gamma[2, 1] * (1.0 + 1e-12)
-    given = blocks_of(rows, v), Scratch(), Heads(heads.P, Gamma, heads.Theta), layout, kinds, *PRIORS
+    given = blocks_of(rows, v), Scratch(), Heads(heads.P, Gamma, heads.Theta), layout, blurs, *PRIORS
     value, gradient = substitute(batch_posterior)(*given)
     expected = batch_posterior(*given)
     assert value == expected[0]

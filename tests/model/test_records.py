@@ -33,7 +33,7 @@ class Tree:
     steps: tuple[Step, ...]
     gradients: list[FloatArray]
     sizes: tuple[int, ...]
-    kind: Literal["a", "b"]
+    blur: Literal["a", "b"]
     limit: float | None
     size: int | Literal["auto"]
     best: float
@@ -63,7 +63,7 @@ def test_what_is_taken_apart_can_be_put_together():
     assert isinstance(again.steps[0].number, int)
     assert math.isnan(again.steps[1].score)
     assert [g.tolist() for g in again.gradients] == [[1.0, 1.0], [0.0, 0.0]]
-    for name in ("sizes", "kind", "limit", "size", "best", "scores", "options"):
+    for name in ("sizes", "blur", "limit", "size", "best", "scores", "options"):
         assert getattr(again, name) == getattr(made, name)
 
 
@@ -78,8 +78,8 @@ def test_arrays_are_named_by_their_place():
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda s, a: s.pop("kind"), "`kind` is missing"),
-        (lambda s, a: s.update(kind="c"), r"`kind` is 'c'; expected one of \('a', 'b'\)"),
+        (lambda s, a: s.pop("blur"), "`blur` is missing"),
+        (lambda s, a: s.update(blur="c"), r"`blur` is 'c'; expected one of \('a', 'b'\)"),
         (lambda s, a: s.update(sizes=[1, True]), "`sizes/1` is 'True'; expected int"),
         (lambda s, a: s.update(sizes=3), "`sizes` is '3'; expected list"),
         (lambda s, a: s.update(limit="low"), "`limit` is 'low'; expected float"),

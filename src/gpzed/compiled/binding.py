@@ -53,19 +53,19 @@ def call(function: str, scratch: Scratch | None = None, **fields: Any) -> bool:
 
 def fill(name: str, **fields: Any) -> Any:
     """Return a struct of the header that is filled with numbers, arrays and other structs, which live as long as it."""
-    kind: Any = STRUCTS[name]
+    blur: Any = STRUCTS[name]
     owned = []  # a struct of C holds addresses alone
     for field, value in fields.items():
         if isinstance(value, np.ndarray):
             if not value.flags.c_contiguous or value.dtype.char not in "dlq":
-                assert field in kind.read_only, f"{name}.{field} must be contiguous"
+                assert field in blur.read_only, f"{name}.{field} must be contiguous"
                 value = np.ascontiguousarray(value, dtype=np.float64)
             owned.append(value)
             fields[field] = value.ctypes.data
         elif isinstance(value, (ctypes.Structure, ctypes.Array)):
             owned.append(value)
             fields[field] = value if isinstance(value, ctypes.Structure) else ctypes.addressof(value)
-    struct: Any = kind(**fields)
+    struct: Any = blur(**fields)
     struct.owned = owned
     return struct
 
@@ -101,9 +101,9 @@ def read_structs(header: str) -> dict[str, type[ctypes.Structure]]:
         fields: list[tuple[str, Any]] = []
         read_only = set()
         for declaration in filter(None, map(str.strip, body.split(";"))):
-            const, struct, kind, names = re.fullmatch(r"(const )?(struct )?(\w+) (.+)", declaration).groups()  # type: ignore[union-attr]
+            const, struct, blur, names = re.fullmatch(r"(const )?(struct )?(\w+) (.+)", declaration).groups()  # type: ignore[union-attr]
             for field in map(str.strip, names.split(",")):
-                scalar = structs[kind] if struct and "*" not in field else _SCALARS.get(kind)
+                scalar = structs[blur] if struct and "*" not in field else _SCALARS.get(blur)
                 fields.append((field.strip("*"), ctypes.c_void_p if "*" in field else scalar))
                 read_only |= {field.strip("*")} if const else set()
         structs[name] = type(name, (ctypes.Structure,), {"_fields_": fields, "read_only": read_only})

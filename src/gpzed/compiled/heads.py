@@ -19,7 +19,7 @@ from gpzed.gp.basis import Gaussians
 from gpzed.gp.linalg import Factor
 from gpzed.gp.parameters import Layout
 from gpzed.gp.state import State, pulled_back
-from gpzed.incomplete.blur import Kind
+from gpzed.incomplete.blur import Blur
 from gpzed.mixture import likelihood as numpy_likelihood
 from gpzed.mixture.heads import Heads
 from gpzed.mixture.likelihood import LOG_BETA_RANGE
@@ -64,7 +64,7 @@ def batch_posterior(
     scratch: Scratch,
     heads: Heads,
     layout: Layout,
-    kinds: Sequence[Kind],
+    blurs: Sequence[Blur],
     kappa: float,
     ridge: float,
 ) -> tuple[float, FloatArray]:
@@ -80,7 +80,7 @@ def batch_posterior(
         gamma=_GAMMA[structure.code[1]],
         is_shared=structure.is_global,
         n_parts=len(blocks),
-        parts=array_of("part", [_part(block, kinds) for block in blocks]),
+        parts=array_of("part", [_part(block, blurs) for block in blocks]),
         outputs=_outputs(heads.K, None),
         kappa=kappa,
         ridge=ridge,
@@ -89,12 +89,12 @@ def batch_posterior(
         gradient=gradient,
     )
     if not succeeded:  # shapes that are not positive definite
-        return numpy_likelihood.batch_posterior(blocks, scratch, heads, layout, kinds, kappa, ridge)
+        return numpy_likelihood.batch_posterior(blocks, scratch, heads, layout, blurs, kappa, ridge)
     return float(value), gradient
 
 
 def _basis(block: Block, state: State) -> Gaussians:
-    basis = state.basis_of(block.kind)
+    basis = state.basis_of(block.blur)
     assert isinstance(basis, Gaussians)
     return basis
 
@@ -115,8 +115,8 @@ def _fields(block: Block, state: State, Theta: FloatArray) -> dict[str, Any]:
     }
 
 
-def _part(block: Block, kinds: Sequence[Kind]) -> Any:
-    """Return rows of one kind as a struct; v, if any, is that of every head, (K, n)."""
-    V = kinds[block.kind - 1].V if block.kind else np.zeros((len(block.Xt), 0))
+def _part(block: Block, blurs: Sequence[Blur]) -> Any:
+    """Return rows that are blurred alike as a struct; v, if any, is that of every head, (K, n)."""
+    V = blurs[block.blur - 1].V if block.blur else np.zeros((len(block.Xt), 0))
     targets = fill("targets", y=block.y, omega=block.omega, v=block.v)
     return fill("part", inputs=inputs(block.Xt), targets=targets, r=V.shape[1], V=V)

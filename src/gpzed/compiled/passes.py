@@ -51,7 +51,7 @@ def backward(block: Block, scratch: Scratch, state: State, posterior: Posterior)
     if not _is_suited(state):
         return evidence.backward(block, scratch, state, posterior)
     factor = posterior.factor
-    m, q = state.basis_of(block.kind).Ct.shape
+    m, q = state.basis_of(block.blur).Ct.shape
     ZT_G, PhiT_g, sum_g, misfit = np.zeros((q, m)), np.zeros(m), np.zeros(()), np.zeros(())
     succeeded = call(
         "backward",
@@ -75,7 +75,7 @@ def moments(
     block: Block, scratch: Scratch, state: State, posterior: Posterior
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mean, model variance and noise variance, see `gpzed.gp.predictive.moments`."""
-    basis = state.basis_of(block.kind)
+    basis = state.basis_of(block.blur)
     if not isinstance(basis, Gaussians):
         return predictive.moments(block, scratch, state, posterior)
     result = np.empty((3, block.Xt.shape[1]))
@@ -108,7 +108,7 @@ def _is_suited(state: State) -> bool:
 
 def _fields(block: Block, state: State) -> dict[str, Any]:
     """Return what both passes need to know of a block and the parameters."""
-    basis: Basis = state.basis_of(block.kind)
+    basis: Basis = state.basis_of(block.blur)
     assert isinstance(basis, Gaussians)
     c = np.ones_like(block.omega) if state.weighted_precision else block.omega
     return {

@@ -11,7 +11,7 @@ from gpzed.compiled.binding import call, fill
 from gpzed.gp import prior
 from gpzed.gp.covariance import full_precision
 from gpzed.gp.linalg import not_finite
-from gpzed.incomplete.blur import Blur
+from gpzed.incomplete.blur import BlurredBasis
 
 
 def common_shape(Lambda: FloatArray, kappa: float) -> tuple[float, FloatArray]:
@@ -26,25 +26,27 @@ def common_shape(Lambda: FloatArray, kappa: float) -> tuple[float, FloatArray]:
     return float(value), grad_Lambda
 
 
-def blurred_coefficients(blur: Blur) -> FloatArray:
+def blurred_coefficients(blurred: BlurredBasis) -> FloatArray:
     """Coefficients of expected basis functions, see `gpzed.incomplete.blur.blurred_coefficients`."""
-    m, d = blur.P.shape
+    m, d = blurred.P.shape
     Ct = np.empty((m, 1 + d + d * (d + 1) // 2))
-    if not call("blur", shapes=_shapes(blur), Ct=Ct):
+    if not call("blur", shapes=_shapes(blurred), Ct=Ct):
         raise not_finite()
     return Ct
 
 
-def blurred_pull_back(blur: Blur, grad_C: FloatArray) -> tuple[FloatArray, FloatArray]:
+def blurred_pull_back(blurred: BlurredBasis, grad_C: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Gradients for P and full Lambda, see `gpzed.incomplete.blur.blurred_pull_back`."""
-    m, d = blur.P.shape
-    grad_P, grad_Lambda = np.zeros((m, d)), np.zeros((len(blur.Lambda), d, d))
+    m, d = blurred.P.shape
+    grad_P, grad_Lambda = np.zeros((m, d)), np.zeros((len(blurred.Lambda), d, d))
     arrays: dict[str, Any] = {"grad_C": grad_C, "grad_P": grad_P, "grad_Lambda": grad_Lambda}
-    if not call("blur_gradient", shapes=_shapes(blur), **arrays):
+    if not call("blur_gradient", shapes=_shapes(blurred), **arrays):
         raise not_finite()
     return grad_P, grad_Lambda
 
 
-def _shapes(blur: Blur) -> Any:
-    (m, d), Lambda = blur.P.shape, full_precision(blur.Lambda)
-    return fill("shapes", m=m, d=d, r=blur.V.shape[1], is_shared=len(Lambda) != m, P=blur.P, Lambda=Lambda, V=blur.V)
+def _shapes(blurred: BlurredBasis) -> Any:
+    (m, d), Lambda = blurred.P.shape, full_precision(blurred.Lambda)
+    return fill(
+        "shapes", m=m, d=d, r=blurred.V.shape[1], is_shared=len(Lambda) != m, P=blurred.P, Lambda=Lambda, V=blurred.V
+    )

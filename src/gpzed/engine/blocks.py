@@ -67,26 +67,26 @@ class Rows(NamedTuple):
         Targets.
     omega : ndarray of shape (n,)
         Weights.
-    kind : ndarray of int of shape (n,), or None
+    blur : ndarray of int of shape (n,), or None
         How the inputs are uncertain: 0 not at all, others as the caller has it. All 0 if None.
     """
 
     X: FloatArray
     y: FloatArray
     omega: FloatArray
-    kind: IntArray | None = None
+    blur: IntArray | None = None
 
 
 @dataclass(frozen=True)
 class Block:
-    """Rows that are processed together, all of one kind.
+    """Rows that are processed together, all blurred alike.
 
     Attributes
     ----------
     Xt : ndarray of shape (d, n)
     y : ndarray of shape (n,)
     omega : ndarray of shape (n,)
-    kind : int
+    blur : int
         How the inputs are uncertain; 0 not at all.
     v : ndarray of shape (n,) or (K, n), or None
         Variance that uncertain inputs add to the noise (of every head); zero if None.
@@ -95,13 +95,13 @@ class Block:
     Xt: FloatArray
     y: FloatArray
     omega: FloatArray
-    kind: int = 0
+    blur: int = 0
     v: FloatArray | None = None
 
     @classmethod
-    def of_inputs(cls, X: FloatArray, kind: int = 0) -> Block:
+    def of_inputs(cls, X: FloatArray, blur: int = 0) -> Block:
         """Return a block of inputs (n, d) alone, as predictions need it."""
-        return cls(X.T, np.empty(0), np.empty(0), kind)
+        return cls(X.T, np.empty(0), np.empty(0), blur)
 
 
 @dataclass(frozen=True)
@@ -172,28 +172,28 @@ def block_rows(width: int) -> int:
 def cut(rows: Rows, size: int) -> list[Block]:
     """Cut rows into blocks of at most `size`, features first; many of them are alike, so that threads end together.
 
-    Rows of one kind come together.
+    Rows that are blurred alike come together.
     """
     X, y, omega = (np.asarray(array, dtype=np.float64, order="C") for array in rows[:3])
-    kind = Rows(*rows).kind
+    blur = Rows(*rows).blur
     count = -(-len(y) // size)
     if count > 8:
         size = -(-len(y) // (-(-count // 4) * 4))
-    if kind is None or not kind.any():
+    if blur is None or not blur.any():
         return [
             Block(np.ascontiguousarray(X[i : i + size].T), y[i : i + size], omega[i : i + size])
             for i in range(0, len(y), size)
         ]
     return [
-        Block(np.ascontiguousarray(X[index].T), y[index], omega[index], kind=int(kind[index[0]]))
-        for index in by_kind(kind, size)
+        Block(np.ascontiguousarray(X[index].T), y[index], omega[index], blur=int(blur[index[0]]))
+        for index in by_blur(blur, size)
     ]
 
 
-def by_kind(kind: IntArray, size: int) -> list[IntArray]:
-    """Return positions of rows, in groups of at most `size` that are of one kind each."""
-    order = np.argsort(kind, kind="stable")
-    bounds = np.flatnonzero(np.diff(kind[order])) + 1
+def by_blur(blur: IntArray, size: int) -> list[IntArray]:
+    """Return positions of rows, in groups of at most `size` that are blurred alike."""
+    order = np.argsort(blur, kind="stable")
+    bounds = np.flatnonzero(np.diff(blur[order])) + 1
     return [
         group[i : i + size]
         for group in np.split(order, bounds)

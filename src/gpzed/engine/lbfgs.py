@@ -155,7 +155,7 @@ class _Recorder:
             value, gradient = record.values[self.n], record.gradients[self.n]
             if record.norms and record.norms[self.n] != float(theta @ theta):
                 raise NumericalError(
-                    "a recorded run does not repeat itself: another version of SciPy, or another kind of processor, "
+                    "a recorded run does not repeat itself: another version of SciPy, or another blur of processor, "
                     "made it. Resume where it was made, or start afresh."
                 )
         else:

@@ -14,7 +14,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from gpzed._types import FloatArray, IntArray
-from gpzed.engine.blocks import Kernel, Rows, Scratch, Sums, add, block_rows, by_kind, cut, groups, sum_blocks
+from gpzed.engine.blocks import Kernel, Rows, Scratch, Sums, add, block_rows, by_blur, cut, groups, sum_blocks
 
 SPARE_ROWS, SPARE_COLUMNS = 64, 4
 """Rows, and numbers per row, by which the memory kept of a block is larger: kernels fill up vectors and cache lines."""
@@ -29,7 +29,7 @@ class ThreadEngine:
     y : ndarray of shape (n,)
     omega : ndarray of shape (n,) or None
         Weights; ones if None.
-    kind : ndarray of int of shape (n,), or None
+    blur : ndarray of int of shape (n,), or None
         As in `Rows`.
     width : int
         Numbers per row that kernels hold at once (basis functions), for the size of the blocks.
@@ -44,7 +44,7 @@ class ThreadEngine:
         X: FloatArray,
         y: FloatArray,
         omega: FloatArray | None = None,
-        kind: IntArray | None = None,
+        blur: IntArray | None = None,
         *,
         width: int = 100,
         n_threads: int | None = None,
@@ -53,7 +53,7 @@ class ThreadEngine:
         self.n, self.d = X.shape
         omega = np.ones(self.n) if omega is None else omega
         self.sum_omega = float(omega.sum())
-        self._blocks = cut(Rows(X, y, omega, kind), block_rows(width))
+        self._blocks = cut(Rows(X, y, omega, blur), block_rows(width))
         self._width, self._n_threads, self._keep_bytes = width, n_threads, keep_bytes
         self._prepare()
 
@@ -164,12 +164,12 @@ class Team:
                     future.result()
         return results
 
-    def map_rows(self, task: Callable[[slice | IntArray, int], None], n: int, kind: IntArray | None, size: int) -> None:
-        """Call ``task(rows, kind)`` for all of n rows in groups of at most `size`, each of one kind."""
-        if kind is None or not kind.any():
+    def map_rows(self, task: Callable[[slice | IntArray, int], None], n: int, blur: IntArray | None, size: int) -> None:
+        """Call ``task(rows, blur)`` for all of n rows in groups of at most `size`, each of one blur."""
+        if blur is None or not blur.any():
             self.map(lambda start: task(slice(start, min(start + size, n)), 0), range(0, n, size))
         else:
-            self.map(lambda rows: task(rows, int(kind[rows[0]])), by_kind(kind, size))
+            self.map(lambda rows: task(rows, int(blur[rows[0]])), by_blur(blur, size))
 
     def submit(self, task: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Run a task beside the caller, even if the team has one thread only."""

@@ -8,9 +8,9 @@ Two passes over the rows, each a pure function of a block:
 Both work with ``Psi = B^1/2 Phi`` (features first), which turns ``Phi' B Phi`` into a symmetric product. The sign of
 the residual is prediction minus truth, ``delta = Phi w - y``.
 
-Rows with uncertain inputs (a missing band, noisy photometry) enter with expected basis functions (`Blur`: another C
-for every kind of row) and with the variance v_i that the uncertainty adds, ``B_i = omega_i / (1/beta_i + v_i)``; v is
-a given of the objective, set from time to time (`gpzed.incomplete.refresh`), so that value and gradient belong
+Rows with uncertain inputs (a missing band, noisy photometry) enter with expected basis functions (`BlurredBasis`:
+another C for every blur) and with the variance v_i that the uncertainty adds, ``B_i = omega_i / (1/beta_i + v_i)``; v
+is a given of the objective, set from time to time (`gpzed.incomplete.added_variance`), so that value and gradient belong
 together.
 """
 
@@ -27,7 +27,7 @@ from gpzed.errors import NumericalError
 from gpzed.gp.parameters import Layout, Parameters
 from gpzed.gp.posterior import Posterior, weight_posterior
 from gpzed.gp.state import State, make_state, pulled_back, responses
-from gpzed.incomplete.blur import Kind
+from gpzed.incomplete.blur import Blur
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 MAX_LOG_BETA = 100.0
@@ -39,7 +39,7 @@ def evaluate(
     parameters: Parameters,
     layout: Layout,
     weighted_precision: bool = False,
-    kinds: Sequence[Kind] = (),
+    blurs: Sequence[Blur] = (),
 ) -> Evaluation:
     """Return the log evidence and its gradient for every parameter.
 
@@ -52,11 +52,11 @@ def evaluate(
     weighted_precision : bool
         The paper's cost weights, ``B = beta omega`` throughout. By default weights multiply the log-likelihood of
         a row instead, so that ``ln B`` becomes ``omega ln beta``: the noise then stays calibrated.
-    kinds : sequence of Kind
-        How inputs of rows of kind 1, 2, ... are uncertain.
+    blurs : sequence of Blur
+        How inputs of rows with blur 1, 2, ... are uncertain.
     """
     passes = engine.passes()
-    state, posterior, log_det_B = fit_posterior(passes, parameters, layout, weighted_precision, kinds)
+    state, posterior, log_det_B = fit_posterior(passes, parameters, layout, weighted_precision, blurs)
     grad_C, PhiT_g, sum_g, misfit, *pulled = passes.sum(backward, state, posterior)
     w, u = posterior.w_mean, parameters.u
     alpha, eta = layout.expand_alpha(parameters.log_alpha), np.exp(parameters.log_eta)
@@ -90,10 +90,10 @@ def fit_posterior(
     parameters: Parameters,
     layout: Layout,
     weighted_precision: bool = False,
-    kinds: Sequence[Kind] = (),
+    blurs: Sequence[Blur] = (),
 ) -> tuple[State, Posterior, float]:
     """Run the first pass alone: state, posterior of the weights, and ``ln |B|``."""
-    state = make_state(parameters, layout, weighted_precision, kinds)
+    state = make_state(parameters, layout, weighted_precision, blurs)
     PhiT_B_Phi, PhiT_B_y, log_det_B = rows.sum(forward, state)
     posterior = weight_posterior(PhiT_B_Phi, PhiT_B_y, layout.expand_alpha(parameters.log_alpha))  # Eq. 5.3, 5.4
     return state, posterior, float(log_det_B)
@@ -121,7 +121,7 @@ def backward(block: Block, scratch: Scratch, state: State, posterior: Posterior)
     if block.v is not None:  # d ln B / d ln beta = (1/beta) / (1/beta + v)
         g_scaled *= 1.0 - block.v * sqrt_B**2 / block.omega
     G = (np.outer(u, g_scaled) - np.outer(w[:m], sqrt_B_delta) - T[:m]) * Psi[:m]  # Eq. C.7
-    G = state.basis_of(block.kind).chain(G, Psi[:m], sqrt_B)
+    G = state.basis_of(block.blur).chain(G, Psi[:m], sqrt_B)
     sums = Zt @ G.T, Psi[:m] @ g_scaled, np.asarray(g_scaled @ sqrt_B), np.asarray(sqrt_B_delta @ sqrt_B_delta)
     return pulled_back(sums, block, state)
 
@@ -146,7 +146,7 @@ def recalled_responses(block: Block, scratch: Scratch, state: State) -> tuple[Fl
     kept = scratch.recall((state.n_weights + 1, block.Xt.shape[1]))
     if kept is None:
         return scaled_responses(block, scratch, state)[:3]
-    basis = state.basis_of(block.kind)
+    basis = state.basis_of(block.blur)
     Zt = basis.map(block.Xt, scratch.array("Z", (basis.Ct.shape[1], block.Xt.shape[1])))
     return Zt, kept[:-1], kept[-1]
 

@@ -9,15 +9,14 @@ import numpy as np
 
 from gpzed._types import FloatArray, IntArray
 from gpzed.compiled import substitute
-from gpzed.engine.blocks import Block, Scratch, Sums, block_rows, by_kind
+from gpzed.engine.blocks import Block, Scratch, Sums, block_rows, by_blur
 from gpzed.engine.threads import Team
 from gpzed.gp.evidence import LOG_2PI, MAX_LOG_BETA
 from gpzed.gp.linalg import triangular_product
 from gpzed.gp.parameters import Layout, Parameters
 from gpzed.gp.posterior import Posterior
 from gpzed.gp.state import State, responses
-from gpzed.incomplete.blur import Forms, Spread
-from gpzed.incomplete.noisy import NoisyRows
+from gpzed.incomplete.spread import AddedVariance, BlurredRows, QuadraticForms
 
 
 class Predictive(NamedTuple):
@@ -34,8 +33,8 @@ def predict(
     state: State,
     posterior: Posterior,
     team: Team,
-    kind: IntArray | None = None,
-    spreads: Sequence[Spread] = (),
+    blur: IntArray | None = None,
+    spreads: Sequence[AddedVariance] = (),
 ) -> Predictive:
     """Predict for rows in memory, block by block over the threads of `team`.
 
@@ -45,25 +44,25 @@ def predict(
     state : State
     posterior : Posterior
     team : Team
-    kind : ndarray of int of shape (n,), or None
+    blur : ndarray of int of shape (n,), or None
         How the inputs of each row are uncertain; 0 (not at all) if None.
-    spreads : sequence of Spread
-        What uncertain inputs of kind 1, 2, ... add to the variance: forms of `variance_forms`.
+    spreads : sequence of AddedVariance
+        What uncertain inputs of blur 1, 2, ... add to the variance: forms of `variance_forms`.
     """
     posterior.factor.whitener  # noqa: B018  computed once, before the threads ask for it
     result = Predictive(*np.empty((4, len(X))))
-    predict_blocks(result, X, len(posterior.w_mean), team, predict_block, state, posterior, spreads, kind=kind)
+    predict_blocks(result, X, len(posterior.w_mean), team, predict_block, state, posterior, spreads, blur=blur)
     return result
 
 
 def predict_block(
-    block: Block, scratch: Scratch, state: State, posterior: Posterior, spreads: Sequence[Spread] = ()
+    block: Block, scratch: Scratch, state: State, posterior: Posterior, spreads: Sequence[AddedVariance] = ()
 ) -> Predictive:
     """Predict for a block; with `spreads` uncertain inputs add what these say, else the variance the block carries."""
     mean, nu, noise = substitute(moments)(block, scratch, state, posterior)
     added = np.zeros_like(nu) if block.v is None else block.v
-    if spreads and block.kind != 0:
-        added, nu_added = spreads[block.kind - 1](block.Xt, scratch)
+    if spreads and block.blur != 0:
+        added, nu_added = spreads[block.blur - 1](block.Xt, scratch)
         nu = nu + nu_added
     return Predictive(mean, nu, noise, added)
 
@@ -93,20 +92,20 @@ def predict_blocks(
     team: Team,
     kernel: Callable[..., Sequence[FloatArray]],
     *arguments: Any,
-    kind: IntArray | None = None,
+    blur: IntArray | None = None,
 ) -> None:
     """Fill arrays over rows (first axis) with what a kernel gives for blocks of X (last axis), over threads."""
 
-    def predict_rows(rows: slice | IntArray, kind: int) -> None:
-        values = kernel(Block.of_inputs(X[rows], kind), Scratch(team.buffers()), *arguments)
+    def predict_rows(rows: slice | IntArray, blur: int) -> None:
+        values = kernel(Block.of_inputs(X[rows], blur), Scratch(team.buffers()), *arguments)
         for target, value in zip(result, values, strict=True):
             target[rows] = value.T
 
-    team.map_rows(predict_rows, len(X), kind, block_rows(width))
+    team.map_rows(predict_rows, len(X), blur, block_rows(width))
 
 
 def predict_noisy(
-    X: FloatArray, V: FloatArray, state: State, posterior: Posterior, team: Team, noisy: NoisyRows
+    X: FloatArray, V: FloatArray, state: State, posterior: Posterior, team: Team, noisy: BlurredRows
 ) -> Predictive:
     """Predict for rows with uncertainties ``V V'`` of their own; `noisy` has forms of `variance_forms`."""
     posterior.factor.whitener  # noqa: B018  computed once, before the threads ask for it
@@ -131,11 +130,11 @@ def score(block: Block, scratch: Scratch, state: State, posterior: Posterior, sh
     return (log_likelihood @ block.omega,)
 
 
-def variance_forms(parameters: Parameters, layout: Layout, posterior: Posterior) -> Forms:
+def variance_forms(parameters: Parameters, layout: Layout, posterior: Posterior) -> QuadraticForms:
     """Return forms of what uncertain inputs add: ``w' Cov[phi] w`` to the variance, ``trace(S^-1 Cov[phi])`` to nu."""
     w = posterior.w_mean
     Lambda = layout.structure.expand(parameters.Gamma, layout.d)
-    return Forms(parameters.P, Lambda, np.stack([np.outer(w, w), posterior.factor.inverse]))
+    return QuadraticForms(parameters.P, Lambda, np.stack([np.outer(w, w), posterior.factor.inverse]))
 
 
 def sample_functions(
@@ -144,15 +143,15 @@ def sample_functions(
     posterior: Posterior,
     n_samples: int,
     rng: np.random.Generator,
-    kind: IntArray | None = None,
+    blur: IntArray | None = None,
 ) -> FloatArray:
     """Draw functions from the posterior: weights w ~ N(w_mean, S^-1), values ``Phi w`` of shape (n, n_samples)."""
     epsilon = rng.standard_normal((len(posterior.w_mean), n_samples))
     w = posterior.w_mean[:, None] + posterior.factor.whitener.T @ epsilon
     values = np.empty((len(X), n_samples))
-    groups = [np.arange(len(X))] if kind is None else by_kind(kind, len(X))
+    groups = [np.arange(len(X))] if blur is None else by_blur(blur, len(X))
     for rows in groups:
-        block = Block.of_inputs(X[rows], 0 if kind is None else int(kind[rows[0]]))
+        block = Block.of_inputs(X[rows], 0 if blur is None else int(blur[rows[0]]))
         _, Phi, _ = responses(block, Scratch(), state)
         values[rows] = Phi.T @ w
     return values

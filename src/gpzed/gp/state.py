@@ -11,7 +11,7 @@ from gpzed._types import FloatArray
 from gpzed.engine.blocks import Block, Scratch, Sums
 from gpzed.gp.basis import Basis, Gaussians
 from gpzed.gp.parameters import Layout, Parameters
-from gpzed.incomplete.blur import Blur, Kind
+from gpzed.incomplete.blur import Blur, BlurredBasis
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class State:
         Columns of the mean function, the first ones of the feature map.
     weighted_precision : bool
         See `gpzed.gp.evidence.evaluate`.
-    blurs : tuple of Blur
-        Basis functions as rows of kind 1, 2, ... see them.
+    blurred_bases : tuple of BlurredBasis
+        Basis functions as rows with blur 1, 2, ... see them.
     """
 
     basis: Basis
@@ -37,26 +37,26 @@ class State:
     b: float
     k: int
     weighted_precision: bool = False
-    blurs: tuple[Blur, ...] = ()
+    blurred_bases: tuple[BlurredBasis, ...] = ()
 
     @property
     def n_weights(self) -> int:
         """Number of weights M = m + k."""
         return len(self.u) + self.k
 
-    def basis_of(self, kind: int) -> Basis:
-        """Return the basis functions as rows of one kind see them: expected values where inputs are uncertain."""
-        return self.basis if kind == 0 else Gaussians(self.blurs[kind - 1].Ct, is_full=True)
+    def basis_of(self, blur: int) -> Basis:
+        """Return the basis functions as rows with a blur see them: expected values where inputs are uncertain."""
+        return self.basis if blur == 0 else Gaussians(self.blurred_bases[blur - 1].Ct, is_full=True)
 
 
 def make_state(
-    parameters: Parameters, layout: Layout, weighted_precision: bool = False, kinds: Sequence[Kind] = ()
+    parameters: Parameters, layout: Layout, weighted_precision: bool = False, blurs: Sequence[Blur] = ()
 ) -> State:
     """Prepare the parameters for the kernels."""
     P, Gamma, structure = parameters.P, parameters.Gamma, layout.structure
-    blurs = tuple(Blur(P, structure.expand(Gamma, layout.d), kind.V) for kind in kinds)
+    blurred_bases = tuple(BlurredBasis(P, structure.expand(Gamma, layout.d), blur.V) for blur in blurs)
     u = np.ascontiguousarray(parameters.u)
-    return State(structure.basis(P, Gamma), u, parameters.b, layout.k, weighted_precision, blurs)
+    return State(structure.basis(P, Gamma), u, parameters.b, layout.k, weighted_precision, blurred_bases)
 
 
 def responses(
@@ -72,7 +72,7 @@ def responses(
     log_beta : ndarray of shape (n,)
         Eq. 5.10.
     """
-    basis, m, n = state.basis_of(block.kind), len(state.u), block.Xt.shape[1]
+    basis, m, n = state.basis_of(block.blur), len(state.u), block.Xt.shape[1]
     Zt = basis.map(block.Xt, scratch.array("Z", (basis.Ct.shape[1], n)))
     Phi = scratch.array("Phi", (state.n_weights, n)) if out is None else out
     basis.respond(Zt, Phi[:m])  # Eq. 3.2
@@ -83,12 +83,12 @@ def responses(
 def pulled_back(sums: Sums, block: Block, state: State) -> Sums:
     """Complete sums that begin with ``dL/dC``: if there are uncertain inputs, gradients for P and Lambda follow.
 
-    Rows of other kinds than 0 have their own C, and what they ask of it is pulled back at once.
+    Rows of other blurs than 0 have their own C, and what they ask of it is pulled back at once.
     """
-    if not state.blurs:
+    if not state.blurred_bases:
         return sums
     grad_C, *others = sums
-    blur = state.blurs[max(block.kind - 1, 0)]
-    if block.kind == 0:
-        return grad_C, *others, np.zeros_like(blur.P), np.zeros_like(blur.Lambda)
-    return np.zeros(state.basis.Ct.shape[::-1]), *others, *blur.pull_back(grad_C)
+    blurred = state.blurred_bases[max(block.blur - 1, 0)]
+    if block.blur == 0:
+        return grad_C, *others, np.zeros_like(blurred.P), np.zeros_like(blurred.Lambda)
+    return np.zeros(state.basis.Ct.shape[::-1]), *others, *blurred.pull_back(grad_C)

@@ -18,10 +18,10 @@ import numpy as np
 from scipy.optimize import minimize
 
 from gpzed._types import BoolArray, FloatArray, IntArray
-from gpzed.engine.blocks import Block, Rows, Scratch, by_kind
+from gpzed.engine.blocks import Block, Rows, Scratch, by_blur
 from gpzed.gp.parameters import Layout
 from gpzed.gp.state import responses
-from gpzed.incomplete.blur import Kind
+from gpzed.incomplete.blur import Blur
 from gpzed.mixture.heads import Heads
 from gpzed.mixture.likelihood import Outputs, head_outputs, log_density
 
@@ -31,9 +31,9 @@ docs/explanation/uncertain-inputs.md)."""
 BLOCK_ROWS = 1024
 
 
-def offsets_of(offsets: FloatArray, kinds: Sequence[Kind]) -> FloatArray:
-    """Give what is added to ``ln beta`` of the heads in rows of kind 0, 1, ..., (1 + kinds, K)."""
-    return np.vstack([np.zeros(offsets.shape[1]), *(shares_of(kind.missing) @ offsets for kind in kinds)])
+def offsets_of(offsets: FloatArray, blurs: Sequence[Blur]) -> FloatArray:
+    """Give what is added to ``ln beta`` of the heads in rows with blur 0, 1, ..., (1 + blurs, K)."""
+    return np.vstack([np.zeros(offsets.shape[1]), *(shares_of(blur.missing) @ offsets for blur in blurs)])
 
 
 def shares_of(missing: BoolArray) -> FloatArray:
@@ -65,18 +65,18 @@ def log_likelihood(
     return float(total @ omega), (H @ shares).T
 
 
-def fit_offsets(rows: Rows, v: FloatArray | None, heads: Heads, layout: Layout, kinds: Sequence[Kind]) -> FloatArray:
+def fit_offsets(rows: Rows, v: FloatArray | None, heads: Heads, layout: Layout, blurs: Sequence[Blur]) -> FloatArray:
     """Learn the offsets (d, K) of trained heads from rows of which `v` (n, K) is what uncertain inputs add."""
     start = np.zeros((layout.d, heads.K))
-    if rows.kind is None or v is None:
+    if rows.blur is None or v is None:
         return start
-    has_gaps = np.array([False, *(bool(kind.missing.any()) for kind in kinds)])
-    chosen = np.flatnonzero(has_gaps[rows.kind])
+    has_gaps = np.array([False, *(bool(blur.missing.any()) for blur in blurs)])
+    chosen = np.flatnonzero(has_gaps[rows.blur])
     if not len(chosen):
         return start
-    kind = rows.kind[chosen]
-    shares = np.stack([np.zeros(layout.d), *(shares_of(one.missing) for one in kinds)])[kind]
-    outputs = _outputs(rows.X[chosen], kind, heads, layout, kinds)
+    blur = rows.blur[chosen]
+    shares = np.stack([np.zeros(layout.d), *(shares_of(one.missing) for one in blurs)])[blur]
+    outputs = _outputs(rows.X[chosen], blur, heads, layout, blurs)
     given = (shares, outputs, rows.y[chosen], rows.omega[chosen], np.ascontiguousarray(v[chosen].T))
 
     def objective(flat: FloatArray) -> tuple[float, FloatArray]:
@@ -86,11 +86,11 @@ def fit_offsets(rows: Rows, v: FloatArray | None, heads: Heads, layout: Layout, 
     return np.asarray(minimize(objective, start.ravel(), jac=True, method="L-BFGS-B").x.reshape(start.shape))
 
 
-def _outputs(X: FloatArray, kind: IntArray, heads: Heads, layout: Layout, kinds: Sequence[Kind]) -> Outputs:
-    state = heads.state(layout, kinds)
+def _outputs(X: FloatArray, blur: IntArray, heads: Heads, layout: Layout, blurs: Sequence[Blur]) -> Outputs:
+    state = heads.state(layout, blurs)
     outputs = Outputs(*np.empty((3, heads.K, len(X))))
-    for index in by_kind(kind, BLOCK_ROWS):
-        block = Block.of_inputs(X[index], int(kind[index[0]]))
+    for index in by_blur(blur, BLOCK_ROWS):
+        block = Block.of_inputs(X[index], int(blur[index[0]]))
         Phi = responses(block, Scratch(), state)[1]
         for target, values in zip(outputs, head_outputs(heads.Theta, Phi), strict=True):
             target[:, index] = values

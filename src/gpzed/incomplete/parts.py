@@ -1,9 +1,9 @@
 """Rows with gaps or errors as the kernels see them: expected inputs, and how uncertain these are.
 
 A row becomes one *part* for each component of the density that may be behind it. Where gaps and errors fall into
-patterns, every pattern and component makes a `Kind`: expected inputs that are affine in what was observed, and a
+patterns, every pattern and component makes a `Blur`: expected inputs that are affine in what was observed, and a
 covariance that all such rows share. Where rows have errors of their own, each has a covariance of its own. Complete
-rows without errors are kind 0, for which nothing is different.
+rows without errors are blur 0, for which nothing is different.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from gpzed._types import AnyArray, FloatArray, IntArray
 from gpzed.gp.whitening import Whitening
-from gpzed.incomplete.blur import Kind
+from gpzed.incomplete.blur import Blur
 from gpzed.incomplete.density import Conditional, Density, Regressions, normalise
 from gpzed.incomplete.patterns import InputModel, Pattern, error_variances, patterns_of
 from gpzed.prediction.components import ARRAYS, Components
@@ -41,7 +41,7 @@ class RowParts(NamedTuple):
     ----------
     X : ndarray of shape (p, d)
         Whitened expected inputs.
-    kind : ndarray of int of shape (p,), or None
+    blur : ndarray of int of shape (p,), or None
         All 0 if None.
     row : ndarray of int of shape (p,), or None
         The row that each part belongs to; in order, one for each, if None.
@@ -54,7 +54,7 @@ class RowParts(NamedTuple):
     """
 
     X: FloatArray
-    kind: IntArray | None = None
+    blur: IntArray | None = None
     row: IntArray | None = None
     rank: IntArray | None = None
     probability: FloatArray | None = None
@@ -91,7 +91,7 @@ class RowParts(NamedTuple):
 
 
 class PatternTable:
-    """Kinds of rows for a set of patterns, in whitened inputs.
+    """Blurs of rows for a set of patterns, in whitened inputs.
 
     Parameters
     ----------
@@ -108,8 +108,8 @@ class PatternTable:
 
     Attributes
     ----------
-    kinds : tuple of Kind
-        Kind 1, 2, ...
+    blurs : tuple of Blur
+        Blur 1, 2, ...
     labels : list of (Pattern, int)
         Their patterns and components; `single` counts as the last component.
     """
@@ -130,17 +130,17 @@ class PatternTable:
         seen = np.array([pattern.seen for pattern in incomplete], dtype=bool).reshape(shape)
         self._given = density.regress(seen, error_variances(incomplete, inputs.errors).reshape(shape))
         self._is_rare = np.array([g > self._n_own and pattern in rare for pattern in incomplete], dtype=bool)
-        self._kind = np.zeros((len(incomplete), g), dtype=np.intp)  # of every pattern and component
+        self._blur = np.zeros((len(incomplete), g), dtype=np.intp)  # of every pattern and component
         self.labels = [
             (pattern, component)
             for pattern, is_rare in zip(incomplete, self._is_rare, strict=True)
             for component in range(self._n_own if is_rare else 0, g)
         ]
-        kinds = []
+        blurs = []
         for number, (pattern, component) in enumerate(self.labels, 1):
-            self._kind[self._index[pattern], component] = number
-            kinds.append(_whitened_kind(self._given, self._index[pattern], component, density.scale, whitening))
-        self.kinds = tuple(kinds)
+            self._blur[self._index[pattern], component] = number
+            blurs.append(_whitened_blur(self._given, self._index[pattern], component, density.scale, whitening))
+        self.blurs = tuple(blurs)
 
     def parts(self, X: FloatArray, X_std: FloatArray | None = None) -> RowParts:
         """Give rows their parts."""
@@ -172,7 +172,7 @@ class PatternTable:
         rank, index = np.nonzero(probability.T)
         chosen = component[index, rank]
         expected = self.whitening(self._given.means[chosen] + offsets[chosen, index])
-        return expected, self._kind[pattern, chosen], rows[index], rank, probability[index, rank]
+        return expected, self._blur[pattern, chosen], rows[index], rank, probability[index, rank]
 
 
 def _chunks(rows: IntArray) -> list[IntArray]:
@@ -185,14 +185,14 @@ def _likely(probability: FloatArray) -> FloatArray:
     return np.asarray(kept / kept.sum(axis=1, keepdims=True))
 
 
-def _whitened_kind(given: Regressions, pattern: int, component: int, scale: FloatArray, whitening: Whitening) -> Kind:
+def _whitened_blur(given: Regressions, pattern: int, component: int, scale: FloatArray, whitening: Whitening) -> Blur:
     """Bring what is known of inputs, given those observed, to whitened ones."""
     seen = given.seen[pattern]
     V = whitening.matrix.T @ _factor(given.Psi[pattern, component], scale)
     slopes = given.slopes[pattern, component, seen].T
     directions = np.linalg.qr(whitening.matrix.T @ slopes)[0] if seen.any() else np.zeros((len(seen), 0))
     origin = whitening(given.means[component][None])[0]
-    return Kind(np.ascontiguousarray(V), origin, np.ascontiguousarray(directions), ~seen)
+    return Blur(np.ascontiguousarray(V), origin, np.ascontiguousarray(directions), ~seen)
 
 
 def _factor(Psi: FloatArray, scale: FloatArray) -> FloatArray:

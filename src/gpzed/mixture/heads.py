@@ -11,7 +11,8 @@ from gpzed._types import FloatArray
 from gpzed.gp.linalg import Factor
 from gpzed.gp.parameters import Layout, Parameters
 from gpzed.gp.state import State, make_state
-from gpzed.incomplete.blur import Forms, Kind
+from gpzed.incomplete.blur import Blur
+from gpzed.incomplete.spread import QuadraticForms
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,11 @@ class Heads:
         shapes = self.P.shape, self.Gamma.shape, self.Theta.shape
         return Heads(*(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)))
 
-    def state(self, layout: Layout, kinds: Sequence[Kind] = ()) -> State:
+    def state(self, layout: Layout, blurs: Sequence[Blur] = ()) -> State:
         """Prepare the basis functions for the kernels."""
         m = layout.m
         parameters = Parameters(self.P, self.Gamma, np.zeros(m), 0.0, np.zeros(layout.n_weights), np.zeros(m))
-        return make_state(parameters, layout, kinds=kinds)
+        return make_state(parameters, layout, blurs=blurs)
 
     def with_noise_shift(self, shift: float, m: int) -> Heads:
         """Return the same heads with a constant added to every ``ln beta``."""
@@ -57,10 +58,10 @@ class Heads:
         Theta[m, self.K : 2 * self.K] += shift
         return Heads(self.P, self.Gamma, Theta)
 
-    def forms(self, layout: Layout, factors: Sequence[Factor] = ()) -> Forms:
+    def forms(self, layout: Layout, factors: Sequence[Factor] = ()) -> QuadraticForms:
         """Return forms for what uncertain inputs add to the variance of every head, and to each of the `factors`."""
         matrices = [np.outer(w, w) for w in self.Theta.T[: self.K]] + [factor.inverse for factor in factors]
-        return Forms(self.P, layout.structure.expand(self.Gamma, layout.d), np.stack(matrices))
+        return QuadraticForms(self.P, layout.structure.expand(self.Gamma, layout.d), np.stack(matrices))
 
 
 def start_heads(

@@ -26,7 +26,7 @@ from gpzed.gp.evidence import LOG_2PI
 from gpzed.gp.linalg import Factor, cholesky
 from gpzed.gp.parameters import Layout
 from gpzed.gp.state import State, pulled_back, responses
-from gpzed.incomplete.blur import Kind
+from gpzed.incomplete.blur import Blur
 from gpzed.mixture.heads import Heads
 
 LOG_BETA_RANGE = -8.0, 25.0
@@ -88,12 +88,12 @@ def batch_posterior(
     scratch: Scratch,
     heads: Heads,
     layout: Layout,
-    kinds: Sequence[Kind],
+    blurs: Sequence[Blur],
     kappa: float,
     ridge: float,
 ) -> tuple[float, FloatArray]:
     """Return the `log_posterior` of a batch of rows and its gradient, packed; the priors have the batch's share."""
-    state = heads.state(layout, kinds)
+    state = heads.state(layout, blurs)
     sums: Sums | None = None
     for block in blocks:
         sums = add(sums, substitute(likelihood)(block, scratch, state, heads.Theta))
@@ -161,12 +161,12 @@ def head_precisions(block: Block, scratch: Scratch, state: State, Theta: FloatAr
     return (np.stack([(Phi * row) @ Phi.T for row in B]),)
 
 
-def fit_head_posteriors(engine: Engine, heads: Heads, layout: Layout, kinds: Sequence[Kind] = ()) -> tuple[Factor, ...]:
+def fit_head_posteriors(engine: Engine, heads: Heads, layout: Layout, blurs: Sequence[Blur] = ()) -> tuple[Factor, ...]:
     """Return factors of the posterior precisions ``S_k`` of the weights of every head's mean.
 
     The prior precision of each head is that of greatest evidence (Eq. 3.9), the weights being what they are.
     """
-    (PhiT_B_Phi,) = engine.sum(head_precisions, heads.state(layout, kinds), heads.Theta)
+    (PhiT_B_Phi,) = engine.sum(head_precisions, heads.state(layout, blurs), heads.Theta)
     m, factors = layout.m, []
     for matrix, w in zip(PhiT_B_Phi, heads.Theta.T[: heads.K], strict=True):
         alpha = 1.0

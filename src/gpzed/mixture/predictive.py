@@ -16,9 +16,9 @@ from gpzed.gp.linalg import Factor
 from gpzed.gp.parameters import Layout, MeanFunction
 from gpzed.gp.predictive import predict_blocks
 from gpzed.gp.state import State
-from gpzed.incomplete.blur import Forms, Kind, Spread
-from gpzed.incomplete.noisy import NoisyRows
+from gpzed.incomplete.blur import Blur
 from gpzed.incomplete.offsets import offsets_of, shares_of
+from gpzed.incomplete.spread import AddedVariance, BlurredRows, QuadraticForms
 from gpzed.mixture.heads import Heads, head_layout
 from gpzed.mixture.likelihood import Outputs, log_density, moments, moments_of
 
@@ -53,26 +53,26 @@ class MixtureHeads:
         X: FloatArray,
         layout: Layout,
         team: Team,
-        kind: IntArray | None,
-        kinds: tuple[Kind, ...],
-        spreads: Sequence[Spread] = (),
+        blur: IntArray | None,
+        blurs: tuple[Blur, ...],
+        spreads: Sequence[AddedVariance] = (),
     ) -> Components:
         """Predict mixtures for whitened inputs, target standardised."""
-        parts = predict_mixture(X, self.heads, self.factors, head_layout(layout), team, kind, kinds, spreads)
-        if kind is None or not self.offsets.any():
+        parts = predict_mixture(X, self.heads, self.factors, head_layout(layout), team, blur, blurs, spreads)
+        if blur is None or not self.offsets.any():
             return parts
-        noise = parts.noise_variances * np.exp(-offsets_of(self.offsets, kinds))[kind]
+        noise = parts.noise_variances * np.exp(-offsets_of(self.offsets, blurs))[blur]
         return parts._replace(noise_variances=noise)
 
     def predict_noisy(
-        self, X: FloatArray, V: FloatArray, missing: BoolArray, team: Team, noisy: NoisyRows
+        self, X: FloatArray, V: FloatArray, missing: BoolArray, team: Team, noisy: BlurredRows
     ) -> Components:
         """Predict mixtures for whitened inputs with covariances of their own, some (n, d) of them missing."""
         parts = predict_noisy(X, V, self.heads, self.factors, team, noisy)
         noise = parts.noise_variances * np.exp(-shares_of(missing) @ self.offsets)
         return parts._replace(noise_variances=noise)
 
-    def forms(self, layout: Layout) -> Forms:
+    def forms(self, layout: Layout) -> QuadraticForms:
         """Return forms for what uncertain inputs add to the variance of each head, and then to each model variance."""
         return self.heads.forms(head_layout(layout), self.factors)
 
@@ -93,20 +93,20 @@ def predict_mixture(
     factors: tuple[Factor, ...],
     layout: Layout,
     team: Team,
-    kind: IntArray | None = None,
-    kinds: Sequence[Kind] = (),
-    spreads: Sequence[Spread] = (),
+    blur: IntArray | None = None,
+    blurs: Sequence[Blur] = (),
+    spreads: Sequence[AddedVariance] = (),
 ) -> Components:
     """Predict for rows in memory, block by block over the threads of `team`.
 
-    Rows of `kinds` 1, 2, ... have uncertain inputs; `spreads` say what these add to the variance of the K heads, and
+    Rows of `blurs` 1, 2, ... have uncertain inputs; `spreads` say what these add to the variance of the K heads, and
     then to each model variance.
     """
     for factor in factors:
         factor.whitener  # noqa: B018  computed once, before the threads ask for it
     result = Components(*np.empty((5, len(X), heads.K)))
-    state = heads.state(layout, kinds)
-    predict_blocks(result, X, layout.n_weights, team, predict_block, state, heads.Theta, factors, spreads, kind=kind)
+    state = heads.state(layout, blurs)
+    predict_blocks(result, X, layout.n_weights, team, predict_block, state, heads.Theta, factors, spreads, blur=blur)
     return result
 
 
@@ -116,7 +116,7 @@ def predict_block(
     state: State,
     Theta: FloatArray,
     factors: tuple[Factor, ...],
-    spreads: Sequence[Spread] = (),
+    spreads: Sequence[AddedVariance] = (),
 ) -> Components:
     """Predict for a block, (K, n) each.
 
@@ -124,8 +124,8 @@ def predict_block(
     """
     pi, mean, nu, noise = substitute(moments)(block, scratch, state, Theta, factors)
     added = np.zeros_like(nu) if block.v is None else block.v
-    if spreads and block.kind != 0:
-        added, nu_added = np.split(spreads[block.kind - 1](block.Xt, scratch), 2)
+    if spreads and block.blur != 0:
+        added, nu_added = np.split(spreads[block.blur - 1](block.Xt, scratch), 2)
         nu = nu + nu_added
     return Components(pi, mean, nu, noise, added)
 
@@ -136,7 +136,7 @@ def predict_noisy(
     heads: Heads,
     factors: tuple[Factor, ...],
     team: Team,
-    noisy: NoisyRows,
+    noisy: BlurredRows,
 ) -> Components:
     """Predict for rows with uncertainties ``V V'`` of their own.
 
@@ -168,11 +168,11 @@ def score(
 ) -> Sums:
     """Kernel: log-likelihood of held-out rows, had every ``ln beta`` been shifted by each of `shifts`.
 
-    `offsets` (kinds, K) are added to it in rows of each kind (`gpzed.incomplete.offsets`).
+    `offsets` (blurs, K) are added to it in rows of each blur (`gpzed.incomplete.offsets`).
     """
     weights, means, nu, noise, added = predict_block(block, scratch, state, Theta, factors)
     with np.errstate(divide="ignore"):
-        outputs = Outputs(means, offsets[block.kind, :, None] - np.log(noise), np.log(weights))
+        outputs = Outputs(means, offsets[block.blur, :, None] - np.log(noise), np.log(weights))
     shifted = (outputs._replace(log_beta=outputs.log_beta + shift) for shift in shifts)
     totals = [log_density(at, block.y, nu + added)[0] for at in shifted]
     return (np.stack(totals) @ block.omega,)

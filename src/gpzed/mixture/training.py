@@ -11,14 +11,14 @@ import numpy as np
 from gpzed._types import FloatArray, IntArray
 from gpzed.compiled import substitute
 from gpzed.engine.adam import Adam
-from gpzed.engine.blocks import Block, Engine, Rows, Scratch, by_kind
+from gpzed.engine.blocks import Block, Engine, Rows, Scratch, by_blur
 from gpzed.engine.lbfgs import Iteration
 from gpzed.engine.threads import single_threaded_blas
 from gpzed.errors import NumericalError
 from gpzed.gp.parameters import Layout, Parameters
-from gpzed.incomplete.blur import Kind
+from gpzed.incomplete.added_variance import HEADS_EVERY, refresh_heads
+from gpzed.incomplete.blur import Blur
 from gpzed.incomplete.offsets import fit_offsets, offsets_of
-from gpzed.incomplete.refresh import HEADS_EVERY, refresh_heads
 from gpzed.mixture.heads import Heads, head_layout, start_heads
 from gpzed.mixture.likelihood import batch_posterior, fit_head_posteriors, held_out_likelihood
 from gpzed.mixture.predictive import MixtureHeads, score
@@ -34,7 +34,7 @@ NOISE_SHIFTS = np.linspace(-1.0, 0.0, 11)
 """Corrections to ``ln beta`` of all heads among which the held-out rows choose."""
 BATCH_ROWS = 256
 GROUP_ROWS = 32
-"""Rows of one kind that go into the same batch, where inputs are uncertain."""
+"""Rows that are blurred alike that go into the same batch, where inputs are uncertain."""
 BATCHES_PER_EPOCH = 80
 """Batches grow where there would be more than these in a pass over the rows."""
 
@@ -79,7 +79,7 @@ def fit_heads(
     n_heads: int,
     valid: Engine | None,
     everything: Engine,
-    kinds: tuple[Kind, ...],
+    blurs: tuple[Blur, ...],
     options: StochasticOptions,
     rng: np.random.Generator,
     *,
@@ -100,7 +100,7 @@ def fit_heads(
     n_heads : int
     valid, everything : Engine
         Over held-out rows, by which the epoch is chosen, and over all rows, from which the posterior is taken.
-    kinds : tuple of Kind
+    blurs : tuple of Blur
     options : StochasticOptions
     rng : numpy.random.Generator
     calibrate_noise : bool
@@ -114,11 +114,11 @@ def fit_heads(
 
     def validate(heads: Heads) -> float:
         assert valid is not None
-        (total,) = valid.sum(held_out_likelihood, heads.state(layout, kinds), heads.Theta)
+        (total,) = valid.sum(held_out_likelihood, heads.state(layout, blurs), heads.Theta)
         return float(total) / valid.sum_omega
 
     def refresh(heads: Heads, *more: Engine) -> FloatArray | None:
-        return refresh_heads([*more, *([] if valid is None else [valid])], rows, heads, layout, kinds)
+        return refresh_heads([*more, *([] if valid is None else [valid])], rows, heads, layout, blurs)
 
     report = train_heads(
         rows,
@@ -127,20 +127,20 @@ def fit_heads(
         None if valid is None else validate,
         options,
         rng,
-        kinds=kinds,
-        refresh=refresh if kinds else None,
+        blurs=blurs,
+        refresh=refresh if blurs else None,
         refresh_every=HEADS_EVERY,
         on_epoch=on_epoch,
     )
     heads, best = report.heads, report.best_score
     if not np.all(np.isfinite(heads.Theta)):
         raise NumericalError("training of the heads broke down: their weights are not finite.")
-    offsets = fit_offsets(rows, refresh(heads, everything), heads, layout, kinds)
-    factors = fit_head_posteriors(everything, heads, layout, kinds)
+    offsets = fit_offsets(rows, refresh(heads, everything), heads, layout, blurs)
+    factors = fit_head_posteriors(everything, heads, layout, blurs)
     if valid is not None:
         shifts = NOISE_SHIFTS if calibrate_noise else np.zeros(1)
-        state, by_kind = heads.state(layout, kinds), offsets_of(offsets, kinds)
-        (totals,) = valid.sum(score, state, heads.Theta, factors, by_kind, shifts)
+        state, by_blur = heads.state(layout, blurs), offsets_of(offsets, blurs)
+        (totals,) = valid.sum(score, state, heads.Theta, factors, by_blur, shifts)
         chosen = int(np.argmax(totals))
         best = float(totals[chosen]) / valid.sum_omega
         heads = heads.with_noise_shift(float(shifts[chosen]), layout.m)
@@ -159,7 +159,7 @@ def train_heads(
     options: StochasticOptions,
     rng: np.random.Generator,
     *,
-    kinds: Sequence[Kind] = (),
+    blurs: Sequence[Blur] = (),
     refresh: Callable[[Heads], FloatArray | None] | None = None,
     refresh_every: int = 10,
     on_epoch: Callable[[Iteration], bool | None] | None = None,
@@ -169,7 +169,7 @@ def train_heads(
     Parameters
     ----------
     rows : Rows
-        Whitened inputs, standardised targets, weights, kinds.
+        Whitened inputs, standardised targets, weights, blurs.
     start : Heads
     layout : Layout
     score : callable or None
@@ -177,8 +177,8 @@ def train_heads(
     options : StochasticOptions
     rng : numpy.random.Generator
         Decides the batches.
-    kinds : sequence of Kind
-        How inputs of rows of kind 1, 2, ... are uncertain.
+    blurs : sequence of Blur
+        How inputs of rows with blur 1, 2, ... are uncertain.
     refresh : callable or None
         Gives the variance (n, K) that uncertain inputs add to every head in each row; called every so many epochs.
     refresh_every : int
@@ -198,11 +198,11 @@ def train_heads(
             objective = norm = 0.0
             if refresh is not None and (epoch - 1) % refresh_every == 0:
                 v = refresh(start.unpack(adam.mean.copy()))
-            for chosen in shuffled(rows.kind, n, size, rng)[:n_batches]:
+            for chosen in shuffled(rows.blur, n, size, rng)[:n_batches]:
                 share = len(chosen) / n
                 priors = options.kappa * share, options.ridge * share
                 blocks, now = list(_blocks(rows, chosen, v)), start.unpack(adam.theta)
-                value, gradient = substitute(batch_posterior)(blocks, scratch, now, layout, kinds, *priors)
+                value, gradient = substitute(batch_posterior)(blocks, scratch, now, layout, blurs, *priors)
                 norm = adam.step(gradient, -1.0 / len(chosen))
                 objective -= value / n
             heads = start.unpack(adam.mean.copy())
@@ -223,19 +223,19 @@ def _within(tolerance: float, kept: list[Epoch], latest: Epoch) -> list[Epoch]:
     return [epoch for epoch in (*kept, latest) if epoch[1] >= best - tolerance]
 
 
-def shuffled(kind: IntArray | None, n: int, size: int, rng: np.random.Generator) -> list[IntArray]:
-    """Positions of n rows in random batches; rows of one kind keep together in small groups, which cost less."""
+def shuffled(blur: IntArray | None, n: int, size: int, rng: np.random.Generator) -> list[IntArray]:
+    """Return positions of n rows in random batches; rows with one blur stay in small groups, which cost less."""
     order = rng.permutation(n)
-    if kind is not None and kind.any():
-        groups = by_kind(kind[order], GROUP_ROWS)
+    if blur is not None and blur.any():
+        groups = by_blur(blur[order], GROUP_ROWS)
         order = np.concatenate([order[groups[i]] for i in rng.permutation(len(groups))])
     return [order[i : i + size] for i in range(0, n, size)]
 
 
 def _blocks(rows: Rows, chosen: IntArray, v: FloatArray | None) -> Iterator[Block]:
-    """Blocks of one kind each."""
-    groups = [chosen] if rows.kind is None else [chosen[index] for index in by_kind(rows.kind[chosen], len(chosen))]
+    """Blocks of one blur each."""
+    groups = [chosen] if rows.blur is None else [chosen[index] for index in by_blur(rows.blur[chosen], len(chosen))]
     for index in groups:
-        kind = 0 if rows.kind is None else int(rows.kind[index[0]])
-        added = None if v is None or kind == 0 else np.ascontiguousarray(v[index].T)
-        yield Block(np.ascontiguousarray(rows.X[index].T), rows.y[index], rows.omega[index], kind=kind, v=added)
+        blur = 0 if rows.blur is None else int(rows.blur[index[0]])
+        added = None if v is None or blur == 0 else np.ascontiguousarray(v[index].T)
+        yield Block(np.ascontiguousarray(rows.X[index].T), rows.y[index], rows.omega[index], blur=blur, v=added)

@@ -53,11 +53,11 @@ class Standardisation:
     def rows(self, rows: RawRows) -> Rows:
         """Standardise inputs and targets; the parts of a row with gaps or errors share its weight."""
         assert self.table is not None
-        X, kind, row, _, probability, _ = self.table.parts(rows.X, rows.X_std)
+        X, blur, row, _, probability, _ = self.table.parts(rows.X, rows.X_std)
         y = (rows.y - self.y_mean) / self.y_scale
         if row is None or probability is None:
             return Rows(X, y, rows.omega)
-        return Rows(X, y[row], rows.omega[row] * probability, kind)
+        return Rows(X, y[row], rows.omega[row] * probability, blur)
 
 
 class TrainingData(Protocol):

@@ -225,8 +225,8 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             if picked.size:
                 map_ = member.standardisation
                 parts, table = member.parts(X)
-                state = member.make_state(table.kinds)
-                values = sample_functions(parts.X, state, member.posterior, picked.size, rng, parts.kind)
+                state = member.make_state(table.blurs)
+                values = sample_functions(parts.X, state, member.posterior, picked.size, rng, parts.blur)
                 result[:, picked] = map_.y_mean + map_.y_scale * parts.average(values, len(X))
         return result
 

@@ -15,17 +15,17 @@ from gpzed.gp.parameters import Layout, Parameters
 from gpzed.gp.posterior import Posterior
 from gpzed.gp.predictive import Predictive, predict, predict_noisy, variance_forms
 from gpzed.gp.state import State, make_state
-from gpzed.incomplete.blur import Forms, Kind, Spread
-from gpzed.incomplete.noisy import NoisyRows
+from gpzed.incomplete.blur import Blur
 from gpzed.incomplete.parts import MAX_PARTS, PatternTable, RowParts, parts_with_errors
 from gpzed.incomplete.patterns import Pattern, patterns_of
+from gpzed.incomplete.spread import AddedVariance, BlurredRows, QuadraticForms
 from gpzed.mixture.heads import head_layout
 from gpzed.mixture.predictive import MixtureHeads
 from gpzed.model.data import Standardisation
 from gpzed.prediction import Components
 
-KEPT_KINDS = 256
-"""Kinds of rows whose preparations for predicting a member keeps."""
+KEPT_BLURS = 256
+"""Blurs of rows whose preparations for predicting a member keeps."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,10 @@ class Member:
         """Parameters as the kernels want them, noise correction included."""
         return self.make_state(())
 
-    def make_state(self, kinds: Sequence[Kind]) -> State:
-        """As `state`, for rows of several kinds."""
+    def make_state(self, blurs: Sequence[Blur]) -> State:
+        """As `state`, for rows with several blurs."""
         corrected = replace(self.parameters, b=self.parameters.b + self.noise_correction)
-        return make_state(corrected, self.layout, kinds=kinds)
+        return make_state(corrected, self.layout, blurs=blurs)
 
     @property
     def n_inputs(self) -> int:
@@ -99,7 +99,7 @@ class Member:
         return min(len(self.standardisation.inputs.density.weights), MAX_PARTS)
 
     def parts(self, X: FloatArray, X_std: FloatArray | None = None) -> tuple[RowParts, PatternTable]:
-        """Parts of raw rows, and the kinds of rows among them."""
+        """Parts of raw rows, and the blurs of rows among them."""
         map_ = self.standardisation
         if X_std is not None:
             parts = parts_with_errors(X, X_std, map_.inputs, map_.whitening)
@@ -127,10 +127,10 @@ class Member:
         RowParts
         """
         parts, table = self.parts(X, X_std)
-        state = self.make_state(table.kinds)
+        state = self.make_state(table.blurs)
         if parts.V is None:
-            spreads = [self._spread(label, kind) for label, kind in zip(table.labels, table.kinds, strict=True)]
-            moments = predict(parts.X, state, self.posterior, team, parts.kind, spreads)
+            spreads = [self._spread(label, blur) for label, blur in zip(table.labels, table.blurs, strict=True)]
+            moments = predict(parts.X, state, self.posterior, team, parts.blur, spreads)
         else:
             moments = predict_noisy(parts.X, parts.V, state, self.posterior, team, self._noisy)
         mean, nu, noise, added = moments
@@ -146,8 +146,8 @@ class Member:
             return parts.join(_one_model(np.ones_like(mean), mean, nu, noise, added), len(X), self.n_inputs)
         parts, table = self.parts(X, X_std)
         if parts.V is None:
-            spreads = [self._spread(label, kind) for label, kind in zip(table.labels, table.kinds, strict=True)]
-            found = self.mixture.predict(parts.X, self.layout, team, parts.kind, table.kinds, spreads)
+            spreads = [self._spread(label, blur) for label, blur in zip(table.labels, table.blurs, strict=True)]
+            found = self.mixture.predict(parts.X, self.layout, team, parts.blur, table.blurs, spreads)
         else:
             found = self.mixture.predict_noisy(parts.X, parts.V, np.isnan(X)[parts.row], team, self._noisy)
         map_ = self.standardisation
@@ -172,26 +172,26 @@ class Member:
         return 1 if self.mixture is None else self.mixture.heads.K
 
     @cached_property
-    def _forms(self) -> Forms:
+    def _forms(self) -> QuadraticForms:
         if self.mixture is not None:
             return self.mixture.forms(self.layout)
         return variance_forms(self.parameters, self.layout, self.posterior)
 
     @cached_property
-    def _noisy(self) -> NoisyRows:
+    def _noisy(self) -> BlurredRows:
         layout = self.layout if self.mixture is None else head_layout(self.layout)
-        return NoisyRows(self._forms, layout.k)
+        return BlurredRows(self._forms, layout.k)
 
     @cached_property
-    def _spreads(self) -> dict[tuple[Pattern, int], Spread]:
+    def _spreads(self) -> dict[tuple[Pattern, int], AddedVariance]:
         return {}
 
-    def _spread(self, label: tuple[Pattern, int], kind: Kind) -> Spread:
-        """Prepare what uncertain inputs of a kind add to the variance; kept, since it takes a while."""
+    def _spread(self, label: tuple[Pattern, int], blur: Blur) -> AddedVariance:
+        """Prepare what uncertain inputs of a blur add to the variance; kept, since it takes a while."""
         if label not in self._spreads:
-            if len(self._spreads) >= KEPT_KINDS:
+            if len(self._spreads) >= KEPT_BLURS:
                 self._spreads.pop(next(iter(self._spreads)))
-            self._spreads[label] = Spread(self._forms, kind)
+            self._spreads[label] = AddedVariance(self._forms, blur)
         return self._spreads[label]
 
 

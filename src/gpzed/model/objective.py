@@ -12,8 +12,8 @@ from gpzed.gp.posterior import Posterior
 from gpzed.gp.predictive import score
 from gpzed.gp.prior import log_prior
 from gpzed.gp.state import State
-from gpzed.incomplete.blur import Kind
-from gpzed.incomplete.refresh import refresh
+from gpzed.incomplete.added_variance import refresh
+from gpzed.incomplete.blur import Blur
 
 NOISE_SHIFTS = np.linspace(-3.0, 0.0, 13)
 """Corrections to ``ln beta`` among which held-out rows choose; the best is refined by a parabola. Only towards more
@@ -24,9 +24,9 @@ class Objective:
     """Minus the log evidence and log prior per row; remembers its last evaluation for the score of held-out rows."""
 
     def __init__(
-        self, engine: Engine, layout: Layout, kinds: tuple[Kind, ...], shape_prior: float, weighted_precision: bool
+        self, engine: Engine, layout: Layout, blurs: tuple[Blur, ...], shape_prior: float, weighted_precision: bool
     ) -> None:
-        self.engine, self.layout, self.kinds = engine, layout, kinds
+        self.engine, self.layout, self.blurs = engine, layout, blurs
         self.shape_prior, self.weighted_precision = shape_prior, weighted_precision
         self._last: tuple[FloatArray, Evaluation] | None = None
 
@@ -34,7 +34,7 @@ class Objective:
         """Return value and gradient."""
         layout, n = self.layout, self.engine.n
         parameters = layout.unpack(theta)
-        result = evaluate(self.engine, parameters, layout, self.weighted_precision, self.kinds)
+        result = evaluate(self.engine, parameters, layout, self.weighted_precision, self.blurs)
         prior, grad_prior = log_prior(parameters, layout, self.shape_prior)
         self._last = (theta.copy(), result)
         gradient = layout.pack(result.gradient) + layout.pack(grad_prior)
@@ -43,7 +43,7 @@ class Objective:
     def log_evidence(self, theta: FloatArray) -> float:
         """Return the log evidence of the rows (Eq. 5.6)."""
         parameters = self.layout.unpack(theta)
-        return evaluate(self.engine, parameters, self.layout, self.weighted_precision, self.kinds).evidence.total
+        return evaluate(self.engine, parameters, self.layout, self.weighted_precision, self.blurs).evidence.total
 
     def posterior(self, theta: FloatArray, engine: Engine | None = None) -> tuple[State, Posterior]:
         """Return the posterior of the weights from these rows, or from those of another engine."""
@@ -51,13 +51,13 @@ class Objective:
             return self._last[1].state, self._last[1].posterior
         parameters = self.layout.unpack(theta)
         return fit_posterior(
-            self.engine if engine is None else engine, parameters, self.layout, self.weighted_precision, self.kinds
+            self.engine if engine is None else engine, parameters, self.layout, self.weighted_precision, self.blurs
         )[:2]
 
     def refresh(self, theta: FloatArray, *others: Engine | None) -> None:
         """Set the variance that uncertain inputs add, of these rows and others."""
         engines = [self.engine, *(engine for engine in others if engine is not None)]
-        refresh(engines, self.layout.unpack(theta), self.layout, self.weighted_precision, self.kinds)
+        refresh(engines, self.layout.unpack(theta), self.layout, self.weighted_precision, self.blurs)
         self._last = None
 
     def validate(self, valid: Engine, theta: FloatArray, calibrate_noise: bool) -> tuple[float, float]:

@@ -56,7 +56,7 @@ class Watch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *details: object) -> None:
+    def __exit__(self, blur: type[BaseException] | None, *details: object) -> None:
         pass
 
     def on_step(self, session: Session) -> bool | None:
@@ -134,9 +134,9 @@ class _Work:
         self.valid = data.validation(self.map, self.layout.n_weights, n_threads)
         self.session = watch.session or self._start(rng)
         assert self.map.table is not None
-        self.kinds = self.map.table.kinds
+        self.blurs = self.map.table.blurs
         sizes = data.stages(stage_sizes(data.n, training.coarse_to_fine and self.valid is not None))
-        self.sizes = sizes + sizes[-1:] * (UNCERTAIN_STAGES - 1 if self.kinds else 0)
+        self.sizes = sizes + sizes[-1:] * (UNCERTAIN_STAGES - 1 if self.blurs else 0)
 
     def _start(self, rng: np.random.Generator) -> Session:
         X, y, *_ = self.map.rows(self.data.sample(MAX_ROWS, rng))
@@ -156,7 +156,7 @@ class _Work:
             n_rows = None if size == self.sizes[-1] else size
             engine = self.data.engine(self.map, self.layout.n_weights, self.n_threads, n_rows)
             self.objective = Objective(
-                engine, self.layout, self.kinds, self.recipe.shape_prior, self.recipe.weighted_precision
+                engine, self.layout, self.blurs, self.recipe.shape_prior, self.recipe.weighted_precision
             )
         self.objective.refresh(progress.theta_start, self.valid)
         progress.seconds_before = max(progress.seconds_before, time.perf_counter() - self.started)
@@ -224,7 +224,7 @@ class _Work:
             recipe.n_heads,
             self.valid,
             self.everything,
-            self.kinds,
+            self.blurs,
             schedule,
             self.heads_rng,
             calibrate_noise=recipe.calibrate_noise and recipe.is_alone,

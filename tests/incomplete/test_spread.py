@@ -1,4 +1,4 @@
-"""Rows with uncertainties of their own, against Monte Carlo and against kinds of rows that share theirs."""
+"""Rows with uncertainties of their own, against Monte Carlo and against blurs of rows that share theirs."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from gpzed.gp.evidence import fit_posterior
 from gpzed.gp.linalg import cholesky
 from gpzed.gp.predictive import predict, predict_noisy, variance_forms
 from gpzed.gp.state import make_state
-from gpzed.incomplete import noisy as module
-from gpzed.incomplete.blur import Forms, Kind, Spread
-from gpzed.incomplete.noisy import NoisyRows
+from gpzed.incomplete import spread as module
+from gpzed.incomplete.blur import Blur
+from gpzed.incomplete.spread import AddedVariance, BlurredRows, QuadraticForms
 from gpzed.mixture import predictive as mixture
 from gpzed.mixture.heads import Heads
 from gpzed.mixture.predictive import MixtureHeads, predict_mixture
 from helpers import CODES, make_problem
 
 
-def make_forms(code: str, d: int, mean_function: str, m: int = 7) -> tuple[Forms, int]:
+def make_forms(code: str, d: int, mean_function: str, m: int = 7) -> tuple[QuadraticForms, int]:
     problem = make_problem(code, 3, d=d, m=m, mean_function=mean_function)
     layout = problem.layout
     W = np.random.default_rng(5).standard_normal((3, layout.n_weights))
     Lambda = layout.structure.expand(problem.parameters.Gamma, d)
-    return Forms(problem.parameters.P, Lambda, W[:, :, None] * W[:, None, :]), layout.k
+    return QuadraticForms(problem.parameters.P, Lambda, W[:, :, None] * W[:, None, :]), layout.k
 
 
 def make_factors(n: int, d: int, scale: float = 0.6) -> np.ndarray:
@@ -38,12 +38,12 @@ def test_moments_equal_monte_carlo(code, mean_function):
     forms, k = make_forms(code, 3, mean_function, m=4)
     rng = np.random.default_rng(0)
     X, V = rng.standard_normal((3, 3)), make_factors(3, 3)
-    Phi, total = NoisyRows(forms, k)(X.T, V, Scratch())
+    Phi, total = BlurredRows(forms, k)(X.T, V, Scratch())
     z = rng.standard_normal((100_000, 3))
     z = np.concatenate([z, -z])
     for i in range(3):
         x = X[i] + z @ V[i].T
-        Lambda = NoisyRows(forms, k)._Lambda
+        Lambda = BlurredRows(forms, k)._Lambda
         values = [
             np.exp(-0.5 * np.einsum("na,ab,nb->n", x - p, L, x - p)) for p, L in zip(forms.P, Lambda, strict=True)
         ]
@@ -58,12 +58,12 @@ def test_moments_equal_monte_carlo(code, mean_function):
 def test_compiled_sums_are_those_of_numpy_and_of_kinds(monkeypatch, lanes, d, mean_function):
     forms, k = make_forms("VC", d, mean_function)
     X, V = np.random.default_rng(1).standard_normal((29, d)), make_factors(29, d)
-    Phi, total = NoisyRows(forms, k)(X.T, V, Scratch())
+    Phi, total = BlurredRows(forms, k)(X.T, V, Scratch())
     for i in (0, 28):
-        kind = Kind(V[i], np.zeros(d), np.eye(d), np.zeros(d, bool))
-        np.testing.assert_allclose(total[:, i], Spread(forms, kind)(X[i : i + 1].T)[:, 0], rtol=1e-8, atol=1e-12)
+        blur = Blur(V[i], np.zeros(d), np.eye(d), np.zeros(d, bool))
+        np.testing.assert_allclose(total[:, i], AddedVariance(forms, blur)(X[i : i + 1].T)[:, 0], rtol=1e-8, atol=1e-12)
     monkeypatch.setattr(module, "is_compiled", lambda: False)
-    other = NoisyRows(forms, k)(X.T, V, Scratch())
+    other = BlurredRows(forms, k)(X.T, V, Scratch())
     np.testing.assert_allclose(Phi, other[0], rtol=1e-10, atol=1e-14)
     np.testing.assert_allclose(total, other[1], rtol=1e-8, atol=1e-12)
 
@@ -71,9 +71,9 @@ def test_compiled_sums_are_those_of_numpy_and_of_kinds(monkeypatch, lanes, d, me
 def test_rows_do_not_depend_on_the_company_they_keep():
     forms, k = make_forms("VC", 6, "linear")
     X, V = np.random.default_rng(1).standard_normal((50, 6)), make_factors(50, 6)
-    Phi, total = NoisyRows(forms, k)(X.T, V, Scratch())
+    Phi, total = BlurredRows(forms, k)(X.T, V, Scratch())
     for rows in (slice(0, 1), slice(7, 30)):
-        part = NoisyRows(forms, k)(np.ascontiguousarray(X[rows].T), V[rows], Scratch())
+        part = BlurredRows(forms, k)(np.ascontiguousarray(X[rows].T), V[rows], Scratch())
         np.testing.assert_array_equal(part[0], Phi[:, rows])
         np.testing.assert_allclose(part[1], total[:, rows], rtol=1e-12)
 
@@ -81,7 +81,7 @@ def test_rows_do_not_depend_on_the_company_they_keep():
 def test_huge_errors_and_far_rows_stay_finite():
     forms, k = make_forms("VC", 3, "linear")
     X, V = np.full((4, 3), [[30.0], [0.0], [-30.0], [1.0]]), make_factors(4, 3, 1e3)
-    Phi, total = NoisyRows(forms, k)(X.T, V, Scratch())
+    Phi, total = BlurredRows(forms, k)(X.T, V, Scratch())
     assert np.all(np.isfinite(Phi))
     assert np.all(np.isfinite(total))
     assert np.all(Phi[: len(forms.P)] <= 1.0)
@@ -91,19 +91,21 @@ def test_predictions_are_those_of_kinds_of_one_row_each():
     problem = make_problem("VC", 3, d=4, m=5, mean_function="linear")
     layout, p = problem.layout, problem.parameters
     X, V = np.random.default_rng(1).standard_normal((6, 4)), make_factors(6, 4)
-    kinds, kind = tuple(Kind(one, np.zeros(4), np.eye(4), np.zeros(4, bool)) for one in V), np.arange(1, 7)
+    blurs, blur = tuple(Blur(one, np.zeros(4), np.eye(4), np.zeros(4, bool)) for one in V), np.arange(1, 7)
     _, posterior, _ = fit_posterior(ThreadEngine(problem.X, problem.y, width=layout.n_weights), p, layout)
     forms = variance_forms(p, layout, posterior)
-    state = make_state(p, layout, kinds=kinds)
-    expected = predict(X, state, posterior, Team(1), kind, [Spread(forms, one) for one in kinds])
-    result = predict_noisy(X, V, make_state(p, layout), posterior, Team(1), NoisyRows(forms, layout.k))
+    state = make_state(p, layout, blurs=blurs)
+    expected = predict(X, state, posterior, Team(1), blur, [AddedVariance(forms, one) for one in blurs])
+    result = predict_noisy(X, V, make_state(p, layout), posterior, Team(1), BlurredRows(forms, layout.k))
     for one, other in zip(result, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-7)
     Theta = np.random.default_rng(2).standard_normal((layout.n_weights, 9))
     heads, factors = Heads(p.P, p.Gamma, Theta), (posterior.factor,) * 3
     forms = heads.forms(layout, factors)
-    expected = predict_mixture(X, heads, factors, layout, Team(1), kind, kinds, [Spread(forms, one) for one in kinds])
-    result = mixture.predict_noisy(X, V, heads, factors, Team(1), NoisyRows(forms, layout.k))
+    expected = predict_mixture(
+        X, heads, factors, layout, Team(1), blur, blurs, [AddedVariance(forms, one) for one in blurs]
+    )
+    result = mixture.predict_noisy(X, V, heads, factors, Team(1), BlurredRows(forms, layout.k))
     for one, other in zip(result, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-7)
 
@@ -113,11 +115,11 @@ def test_offsets_of_the_noise_are_those_of_rows_with_gaps():
     layout, p = problem.layout, problem.parameters
     rng = np.random.default_rng(1)
     X, V, missing = rng.standard_normal((6, 4)), make_factors(6, 4), rng.random((6, 4)) < 0.4
-    kinds = tuple(Kind(V[i], np.zeros(4), np.eye(4), missing[i]) for i in range(6))
+    blurs = tuple(Blur(V[i], np.zeros(4), np.eye(4), missing[i]) for i in range(6))
     factors = (cholesky(np.diag(1.0 + rng.random(layout.n_weights))),) * 2
     heads = Heads(p.P, p.Gamma, rng.standard_normal((layout.n_weights, 6)))
     mixture = MixtureHeads(heads, factors, rng.standard_normal((4, 2)), "linear", 0, 0.0)
-    expected = mixture.predict(X, layout, Team(1), np.arange(1, 7), kinds)
-    noisy = NoisyRows(mixture.forms(layout), layout.k)
+    expected = mixture.predict(X, layout, Team(1), np.arange(1, 7), blurs)
+    noisy = BlurredRows(mixture.forms(layout), layout.k)
     result = mixture.predict_noisy(X, V, missing, Team(1), noisy)
     np.testing.assert_allclose(result.noise_variances, expected.noise_variances, rtol=1e-8)
