@@ -27,7 +27,7 @@ ROWS = 64
 
 @dataclass(frozen=True)
 class NoisyRows:
-    """What is to be expected of basis functions, and of quadratic forms of them, for rows with errors of their own.
+    """Expectations of basis functions, and of quadratic forms of them, for rows that each have their own errors.
 
     Attributes
     ----------
