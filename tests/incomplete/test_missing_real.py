@@ -48,7 +48,7 @@ def within(p, z):
 def slack(level, n_test, n_held, complete):
     """How far the part of n_test objects with gaps in a central interval may be from its level.
 
-    Three standard errors: of a sample of n_test, and of the level of the noise, which is that of the rows held out (ln
+    Three standard errors: of a sample of n_test, and of the level of the noise, which is that of the held-out rows (ln
     sigma to 1 / sqrt(2 n_held)). Or, where the model is off for complete rows, too (five heads on DC2 have 97 % of them
     in the central 95 %), as far as it is there and three standard errors of the sample.
     """

@@ -13,8 +13,8 @@ from rail.estimation.algos.gpzed import GPZedInformer
 GROUP = "photometry"
 TRAINING = find_rail_file("examples_data/testdata/training_100gal.hdf5")
 VALIDATION = find_rail_file("examples_data/testdata/validation_10gal.hdf5")
-#: Enough for a test.
 QUICK = {"n_basis": 5, "patience": 2, "tol": 1e-4, "hdf5_groupname": GROUP}
+"""Enough for a test."""
 QUICK |= {name: 1 for name in ("n_heads", "n_members") if name in GPZedInformer.config_options}
 
 

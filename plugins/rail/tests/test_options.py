@@ -18,7 +18,6 @@ from rail.estimation.algos._gpzed_options import LEFT_OUT, OF_GPZ_V1, PREFIXES, 
 from rail.estimation.algos.gpzed import GPZedEstimator, GPZedInformer, as_catalog
 from rail_data import GROUP, QUICK, inform
 
-#: Another value than the default for every parameter of the informer that is one of gpzed's options.
 OTHER = {
     "n_basis": 7,
     "covariance": "VD",
@@ -29,8 +28,9 @@ OTHER = {
     "split_column": "part",
     "sentinels_limit_range": [15.0, 35.0],
 }
-#: What must be set with it.
+"""Another value than the default for every parameter of the informer that is one of gpzed's options."""
 TOGETHER = {"weights_target": {"weights_method": "target"}}
+"""What must be set with it."""
 
 
 def other(name: str, hint: object, default: object) -> object:

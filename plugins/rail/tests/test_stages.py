@@ -26,8 +26,8 @@ from rail_data import GROUP, QUICK, TRAINING, VALIDATION, copies, inform, read
 
 Table = dict[str, np.ndarray]
 ROUNDING = 1e-12
-#: Columns that are found by iteration.
 ITERATED = ("zmode", "zmedian", "zbest", "z_phot")
+"""Columns that are found by iteration."""
 
 
 def estimate(model: Any, data: Any, name: str = "estimate", **options: Any) -> qp.Ensemble:

@@ -26,7 +26,7 @@ MAX_COPIES, MAX_COPY_BYTES = 4, 1_000_000
 """Kernel and arguments travel with the tasks up to this number of shards and this size; else they are broadcast to the
 workers first: one round trip more, but they go to each only once (measured: benchmarks/dask_cluster.py)."""
 ATTEMPTS = 5
-"""Times that work lost with a worker is started anew before giving up."""
+"""Times that work lost with a worker is restarted before giving up."""
 _turn = threading.Lock()  # one shard of a process at a time: each uses all its threads
 
 
@@ -77,7 +77,7 @@ class Shard:
     def run(self, call: Call) -> Sums | None:
         """Return the sum of one pass over these rows; None if there are none.
 
-        A copy made anew, or moved, since the first of several passes computes again what that one kept.
+        A copy that was recreated or moved since the first of several passes recomputes what that one kept.
         """
         if self.engine.n == 0:
             return None
@@ -162,7 +162,7 @@ class DaskEngine:
     def set_variance(self, kernel: Callable[..., FloatArray | None] | None, *arguments: Any) -> None:
         """Let blocks carry the variance ``kernel(block, scratch, *arguments)`` from now on; none without a kernel.
 
-        Shards that are made anew later on set it first.
+        Shards that are recreated later set it first.
         """
         self._n_variances += 1
         self._variance = variance = Variance(self._n_variances, kernel, arguments)

@@ -1,4 +1,4 @@
-"""Rows that are read anew on every pass, in constant memory."""
+"""Rows that are reread on every pass, in constant memory."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from gpzed.incomplete.spread import AddedVariance, QuadraticForms
 from gpzed.mixture.heads import Heads
 
 HEADS_EVERY = 10
-"""Epochs after which the variance that uncertain inputs add to every head is set anew."""
+"""Epochs after which the variance that uncertain inputs add to every head is updated."""
 REFRESHES = 2
 """Posterior and added variance depend on each other, but little: alternating this often settles both."""
 

@@ -87,7 +87,7 @@ def train_committee(source: Source, plan: Plan, run: Run) -> Committee:
     Parameters
     ----------
     source : Source
-        Training rows; every member splits them anew.
+        Training rows; every member has its own split.
     plan : Plan
     run : Run
         Checkpoints, callback and cluster.
@@ -201,7 +201,7 @@ class _MemberWatch(Watch):
         return self._tell(session.stage, step, progress.best_score)
 
     def on_epoch(self, step: Iteration) -> bool | None:
-        """Follow a pass over the rows in which heads are trained; resumed runs train them anew, to the same result."""
+        """Follow a pass over the rows in which heads are trained; resumed runs retrain them, to the same result."""
         if step.iteration == 1:
             self.save()
         self.best_score = float(np.fmax(self.best_score, step.score))

@@ -1,9 +1,9 @@
 """How well the training rows cover an object, and what becomes of its prediction where they do not.
 
 Far from all basis functions a model has nothing but its mean function and a constant noise: it is confident where it
-knows nothing. The density of the training inputs tells where that is. It is a mixture of Gaussians over the whitened
-inputs, and its values at rows kept aside turn the density of an object into a *coverage*: the share of training rows
-that lie in emptier places than the object does.
+has no data. The density of the training inputs shows where that is. It is a mixture of Gaussians over the whitened
+inputs, and its values at rows set aside turn the density of an object into a *coverage*: the share of training rows
+in sparser regions than the object.
 """
 
 from __future__ import annotations

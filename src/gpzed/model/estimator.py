@@ -60,7 +60,7 @@ class GPzRegressor(FittedModel):
     shape_prior : float
         Strength of the prior that draws the shapes of the basis functions together; 0 for the paper's objective.
     validation_fraction : float
-        Part of the training rows held out to choose the iterate; 0 for none. Held-out rows still enter the final
+        Share of the training rows held out to choose the iterate; 0 for none. Held-out rows still enter the final
         posterior of the weights.
     calibrate : {"global", "local", "noise", "none"}
         What held-out rows correct. "noise": a constant is taken off the log noise precision such that they are most
@@ -72,7 +72,7 @@ class GPzRegressor(FittedModel):
     coverage : bool
         Whether to learn the density of the training inputs, too. Predictions then have a `coverage`, and their
         variance goes back to that of the training targets where it is low; without, a model is confident where it
-        knows nothing (the paper's behaviour).
+        has no data (the paper's behaviour).
     training : Training or None
         How models are trained: starts, limits and subsets; None for the defaults.
     n_threads : int or None
@@ -225,7 +225,7 @@ class GPzRegressor(FittedModel):
     def fit_stream(
         self, source: Iterable[Any], *, validation_data: Validation | None = None, run: Run | None = None
     ) -> Self:
-        """Train on rows that are read anew on every pass, in constant memory.
+        """Train on rows that are reread on every pass, in constant memory.
 
         Parameters
         ----------

@@ -41,7 +41,7 @@ class TrainingReport:
     history : tuple of Iteration
         Every accepted step: seconds since training began (the search for starting values included), objective (minus
         log evidence and log prior, per row), largest element of its gradient, validation score (mean log-likelihood of
-        the rows held out, target in its own units).
+        the held-out rows, target in its own units).
     stage : tuple of int
         The stage of every step.
     best_iteration : int

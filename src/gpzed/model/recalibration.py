@@ -1,4 +1,4 @@
-r"""Recalibration of predictive distributions by rows that took no part in the fit.
+r"""Recalibration of predictive distributions by held-out rows.
 
 Held-out targets should be spread evenly over the distributions predicted for them: their PIT values, the probabilities
 below them, should be uniform. Where they are not, the distributions are too wide or too narrow, or have too little in
@@ -111,7 +111,7 @@ def fit_recalibration(
     shares: FloatArray | None = None,
     rng: np.random.Generator | None = None,
 ) -> Recalibration:
-    """Learn from rows held out how predictions have to be changed.
+    """Learn from held-out rows how to correct predictions.
 
     Nothing, a factor, or a factor and wings: the richest that still gains something in cross-validation.
 

@@ -1,4 +1,4 @@
-"""Where training rows come from: memory, a stream, or the workers of a cluster; each member splits them anew."""
+"""Where training rows come from: memory, a stream, or the workers of a cluster; each member has its own split."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def rows_of_collections(model: GPzRegressor, given: Given, validation_data: Any,
 
 
 def rows_of_stream(model: GPzRegressor, source: Iterable[Any], validation_data: Any, client: Any) -> Source:
-    """Check chunks of rows that are read anew on every pass, or delayed ones that the workers of a cluster load."""
+    """Check chunks of rows that are reread on every pass, or delayed ones that the workers of a cluster load."""
     if iter(source) is source:
         raise TypeError(
             "`source` can be iterated over only once (a generator); training reads it many times. Give a list, "
@@ -165,7 +165,7 @@ class _RowsInMemory:
 
 @dataclass(frozen=True)
 class _ChunkedRows:
-    """Rows that are read anew on every pass, or are kept by the workers of a cluster."""
+    """Rows that are reread on every pass, or kept by the workers of a cluster."""
 
     chunks: Iterable[RawRows] | RowsOnCluster
     n: int

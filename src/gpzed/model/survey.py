@@ -1,10 +1,10 @@
 r"""Where spectra would help: what new training rows would take off the variance of a catalogue.
 
-The errors of a model fall with the number of its training rows to what the photometry allows, and most of what is for
-want of rows passes for noise while they are few: the model variance (Eq. 3.13) knows only the weights of the basis
-functions that are there. So the part :math:`n_0 / (n_0 + n)` of the variance is taken to be for want of training rows,
-n being their number if they were everywhere as dense as near the object, and `ENOUGH` :math:`n_0`. Objects are put into
-regions of the inputs; one with the part f of all objects has T training rows, from the density of these
+The errors of a model fall with the number of its training rows to what the photometry allows, and with few rows most
+of the variance they cause passes for noise: the model variance (Eq. 3.13) sees only the weights of the existing basis
+functions. So the share :math:`n_0 / (n_0 + n)` of the variance is attributed to too few training rows, n being the
+number there would be if they were as dense everywhere as near the object, and `ENOUGH` :math:`n_0`. Objects are put
+into regions of the inputs; one with the part f of all objects has T training rows, from the density of these
 (`gpzed.model.coverage`) over that of the objects, and k new ones lower its summed variance V by
 
 .. math:: V \left(\frac{n_0 f}{n_0 f + T} - \frac{n_0 f}{n_0 f + T + k}\right) .
@@ -33,7 +33,7 @@ from gpzed.model.estimator import GPzRegressor
 from gpzed.prediction import Prediction
 
 ENOUGH = 1500.0
-"""Training rows at which half of the variance is for want of more: the squared error on DC2 falls from 0.008 with
+"""Training rows at which more would remove half of the variance: the squared error on DC2 falls from 0.008 with
 1,500 rows to 0.0047 with 10,225, about as 0.0041 (1 + 1400 / n) does."""
 MAX_LOG_RATIO = 5.0
 CAP = 0.9
@@ -52,7 +52,7 @@ class _Regions:
     trained : ndarray of shape (g,)
         Expected number of training rows.
     enough : ndarray of shape (g,)
-        Number of them at which half of the variance is for want of more.
+        Number of them at which more would remove half of the variance.
     variance : ndarray of shape (g,)
         Summed, weighted, capped variance.
     """
@@ -63,7 +63,7 @@ class _Regions:
     variance: FloatArray
 
     def lacking(self, k: FloatArray, region: IntArray | slice = slice(None)) -> FloatArray:
-        """Variance of regions, all by default, for want of training rows once they have k more."""
+        """Return the variance due to too few training rows once regions, all by default, have k more."""
         enough = self.enough[region]
         return np.asarray(self.variance[region] * enough / (enough + self.trained[region] + k))
 

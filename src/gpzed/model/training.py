@@ -27,7 +27,7 @@ from gpzed.model.plan import Recipe
 FIRST_STAGE_ROWS = 12_000
 STAGE_FACTOR = 4
 UNCERTAIN_STAGES = 3
-"""Stages over all rows where inputs are missing or noisy: between them the variance that these add is set anew."""
+"""Stages over all rows where inputs are missing or noisy: between them the variance that these add is updated."""
 
 
 @dataclass
@@ -149,7 +149,7 @@ class _Work:
         return self.session.stage == len(self.sizes) - 1
 
     def begin_stage(self, records: bool) -> Objective:
-        """Return the objective over the rows of the stage, with the variance that uncertain inputs add set anew."""
+        """Return the objective over the rows of the stage, with the variance that uncertain inputs add updated."""
         stage, progress = self.session.stage, self.session.progress
         size = self.sizes[stage]
         if not hasattr(self, "objective") or size != self.sizes[stage - 1]:

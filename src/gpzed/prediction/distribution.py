@@ -433,7 +433,7 @@ class Prediction:
         Parameters
         ----------
         grid : array-like of shape (g,), optional
-            If given, the densities on this grid, as ``qp.interp``, which knows nothing outside it.
+            If given, the densities on this grid, as ``qp.interp``, which is undefined outside it.
         kind : {"mixmod", "norm"}
             Without a grid: the mixture as it is, or one Gaussian for each object, ``qp.stats.norm``: that with the mean
             and the variance of the mixture where there are several. If truncated, ``qp.stats.truncnorm``; ``qp.mixmod``

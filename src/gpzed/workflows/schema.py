@@ -66,7 +66,7 @@ def matching_schema(
         Of the training catalogue.
     config : SchemaConfig
         What the user says. Columns of redshift, weight, identifier and E(B-V) replace those of training one by one;
-        anything said of the photometry has all of it looked for anew.
+        any option about the photometry makes all of it be guessed again.
     needs_ebv : bool
         Whether the inputs are corrected for extinction.
     """

@@ -20,7 +20,6 @@ from gpzed.catalog import PhotometrySchema
 from gpzed.config import RunConfig, option_docs, option_hints
 from gpzed.errors import ConfigError, SchemaError
 
-#: Sections whose options are parameters of the informer, and what stands in front of their names.
 PREFIXES = {
     "model": "",
     "training": "",
@@ -29,8 +28,7 @@ PREFIXES = {
     "split": "split_",
     "sentinels": "sentinels_",
 }
-#: Options that RAIL has a parameter of its own for, and one that nothing here would make use of: RAIL judges with other
-#: files than those it trains on.
+"""Sections whose options are parameters of the informer, and what stands in front of their names."""
 LEFT_OUT = {
     ("features", "reference_band"),
     ("split", "test"),
@@ -38,7 +36,8 @@ LEFT_OUT = {
     ("sentinels", "not_observed"),
     ("sentinels", "limits"),
 }
-#: Parameters of RAIL's GPz (pz-rail-gpz-v1), and what to use instead.
+"""Options for which RAIL has its own parameter, and one that nothing here would use: RAIL judges with other
+files than those it trains on."""
 OF_GPZ_V1 = {
     "gpz_method": "`covariance`",
     "learn_jointly": '`mean_function`: "linear" for true',
@@ -51,6 +50,7 @@ OF_GPZ_V1 = {
     "log_errors": '`features_errors`, "inputs" for true',
     "replace_error_vals": "nothing: a band whose error is no error has no measurement",
 }
+"""Parameters of RAIL's GPz (pz-rail-gpz-v1), and what to use instead."""
 
 
 def informer_options() -> dict[str, Param]:

@@ -29,12 +29,12 @@ from rail.estimation.algos._gpzed_options import (
     sentinel_options,
 )
 
-#: Keys of a stage's configuration that ceci, RAIL and `rail.interactive` put there.
 OF_RAIL = {"config", "name", "mpi", "pdb", "cprofile", "memmon", "trace", "stage_name", "alias", "aliases", "comm"}
+"""Keys of a stage's configuration that ceci, RAIL and `rail.interactive` put there."""
 OF_RAIL |= {"input", "output", "model", "input_data", "training_data", "force_exact", "python_paths"}
 HDF5_SUFFIXES = (".hdf5", ".h5", ".hdf", ".h5py")
-#: Columns of `calc_summary_stats`, as RAIL names them.
 SUMMARY_LEVELS = {"z_q2p5": 0.025, "z_q16": 0.16, "z_median": 0.5, "z_q84": 0.84, "z_97p5": 0.975}
+"""Columns of `calc_summary_stats`, as RAIL names them."""
 ROUND_ROWS = 64
 PDF_TYPES = ("mixture", "norm", "truncnorm", "grid")
 

@@ -7,8 +7,8 @@ from rail.evaluation.single_evaluator import SingleEvaluator
 
 from rail.estimation.algos.gpzed import GPZedEstimator, GPZedInformer
 
-#: Metrics of RAIL and qp for densities against true redshifts, and for point estimates against them.
 METRICS = ["cdeloss", "pit", "brier", "point_stats_ez", "point_stats_iqr", "point_bias", "point_outlier_rate"]
+"""Metrics of RAIL and qp for densities against true redshifts, and for point estimates against them."""
 
 
 class GPZedPipeline(RailPipeline):
