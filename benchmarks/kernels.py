@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from unittest import mock
 
 import numpy as np
-from gpzed.prediction._point import best_points
 
 from common import emit, environment
 from gpzed.compiled import binding, substitute
@@ -28,6 +27,7 @@ from gpzed.incomplete.blur import Blur, BlurredBasis
 from gpzed.incomplete.spread import AddedVariance, BlurredRows, QuadraticForms
 from gpzed.mixture import likelihood as mixture
 from gpzed.mixture.heads import Heads
+from gpzed.prediction.point import best_points
 
 BLURRED = 2  # rank of what is missing
 BATCH_ROWS = 256
