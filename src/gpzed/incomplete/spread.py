@@ -255,7 +255,7 @@ def input_variance(Xt: FloatArray, blur: Blur, P: FloatArray, Lambda: FloatArray
 
 @dataclass(frozen=True)
 class BlurredRows:
-    """What is to be expected of basis functions, and of quadratic forms of them, for rows with errors of their own.
+    """Expectations of basis functions, and of quadratic forms of them, for rows that each have their own errors.
 
     Attributes
     ----------
