@@ -26,12 +26,9 @@ from gpzed.features.bands import (
 from gpzed.features.config import FeatureConfig
 from gpzed.features.flags import Flag
 from gpzed.features.measurements import density_of_rows, depth_of, linearise
+from gpzed.features.nondetections import bands_with_few, faint_errors, faint_fluxes, faint_limits
 from gpzed.incomplete.density import Density
 
-FAINT_PART = 0.02
-"""Faintest part of the measured values of a band whose median error stands in for that of a non-detection."""
-MIN_UNSEEN = 20
-"""Training rows without a detection in a band from which on they tell what stands in for one."""
 BLOCK_ROWS = 4096
 """Rows that are worked on at once, so that temporary arrays stay in the cache."""
 
@@ -269,11 +266,11 @@ def fit_transformer(
     _require_measurements(bands, photometry.bands)
     lower, upper = _ranges(columns, config.clip)
     columns = np.clip(columns, lower, upper)
-    faint = _faint_limits(columns, len(photometry.bands))
+    faint = faint_limits(columns, len(photometry.bands))
     if config.non_detection == "flux":
-        faint[: len(photometry.bands)] = _faint_fluxes(columns, bands.status, softening)
-    faint_error = _faint_errors(bands, config)
-    marginalised = _too_few(bands.status) if config.non_detections == "auto" and is_asinh else ()
+        faint[: len(photometry.bands)] = faint_fluxes(columns, bands.status, softening)
+    faint_error = faint_errors(bands, config)
+    marginalised = bands_with_few(bands.status) if config.non_detections == "auto" and is_asinh else ()
     draft = FeatureTransformer(
         config, photometry.bands, has_errors and config.has_error_inputs, config.has_input_noise, _floats(softening),
         _floats(lower), _floats(upper), _floats(faint), ((0.0,),), _floats(faint), _floats(faint_error), fill_ebv,
@@ -370,67 +367,6 @@ def _ranges(columns: FloatArray, clip: float) -> tuple[FloatArray, FloatArray]:
     spread = np.maximum((high - low) / 3.92, 1e-6)  # 95 % of a Gaussian lie within 1.96 standard deviations
     below, above = np.maximum((middle - low) / 1.96, 0.1 * spread), np.maximum((high - middle) / 1.96, 0.1 * spread)
     return middle - clip * below, middle + clip * above
-
-
-def _too_few(status: npt.NDArray[np.int8]) -> tuple[bool, ...]:
-    """Return the bands of which fewer than `MIN_UNSEEN` training rows lack a detection."""
-    return tuple(bool(n < MIN_UNSEEN) for n in (status == Status.NOT_DETECTED).sum(axis=0))
-
-
-def _faint_fluxes(columns: FloatArray, status: npt.NDArray[np.int8], softening: FloatArray) -> FloatArray:
-    """Return the asinh magnitude that stands in for a band without a detection.
-
-    It is what the training rows without a detection are expected to have, given their other bands, on the median: their
-    fluxes are small, but not zero on the average. With few such rows it is that of no flux; it is not brighter than the
-    median of the measured, nor fainter than that of a flux of minus one error.
-    """
-    b = len(softening)
-    values = np.array([_zero_flux(one) for one in softening])
-    unseen = status == Status.NOT_DETECTED
-    if unseen.sum(axis=0).max(initial=0) < MIN_UNSEEN:
-        return values
-    middle = np.nanmedian(columns[:, :b], axis=0)
-    expected = density_of_rows(columns[:, :b], middle).fill(columns[:, :b])
-    for j in np.flatnonzero(unseen.sum(axis=0) >= MIN_UNSEEN):
-        faintest = float(asinh_magnitude(-softening[j], softening[j]))
-        values[j] = np.clip(np.median(expected[unseen[:, j], j]), min(middle[j], faintest), faintest)
-    return values
-
-
-def _faint_limits(columns: FloatArray, b: int) -> FloatArray:
-    """Return the faint end of what is measured in each band, and its error."""
-    faint = np.empty(columns.shape[1])
-    for j in range(b):
-        column = columns[:, j]
-        measured = np.isfinite(column)
-        edge = np.quantile(column[measured], 1.0 - FAINT_PART)
-        tail = measured & (column >= edge)
-        faint[j] = np.median(column[tail])
-        if columns.shape[1] > b:
-            faint[b + j] = np.median(columns[tail, b + j])
-    return faint
-
-
-def _faint_errors(bands: BandValues, config: FeatureConfig) -> FloatArray:
-    """Return the error that goes with what stands in for a non-detection, band by band.
-
-    That of zero flux is the softening, a typical flux error: half of 2.5 / ln 10 in asinh magnitudes.
-    """
-    b = bands.values.shape[1]
-    if config.non_detection == "flux":
-        return np.full(b, 0.5 * POGSON)
-    errors = np.empty(b)
-    for j in range(b):
-        measured = np.isfinite(bands.values[:, j]) & np.isfinite(bands.errors[:, j])
-        values = bands.values[measured, j]
-        tail = values >= np.quantile(values, 1.0 - FAINT_PART) if len(values) else measured[:0]
-        errors[j] = np.median(bands.errors[measured, j][tail]) if len(values) else 0.0
-    return errors
-
-
-def _zero_flux(softening: float) -> float:
-    """Return the asinh magnitude of zero flux."""
-    return float(-2.5 * np.log10(softening))
 
 
 def _substitute_limits(
