@@ -194,7 +194,8 @@ def test_components_of_all_members_belong_to_each() -> None:
 
 
 def test_members_are_cut_where_the_mixture_is_and_may_be_without_weight() -> None:
-    cut = Prediction(np.full((1, 2), 0.5), np.zeros((1, 2)), np.zeros((1, 2)), np.ones((1, 2)), lower=0.0)
-    assert not stack(cut, [-5.0, 0.0, 5.0], n_members=2, n_resamples=0).committee_error.any()
+    cut = Prediction(np.full((1, 2), 0.5), np.array([[-1.0, 1.0]]), np.zeros((1, 2)), np.ones((1, 2)), lower=0.0)
+    error = stack(cut, [-10.0, 0.0, 10.0], n_members=2, n_resamples=0).committee_error
+    np.testing.assert_allclose(error, 0.0, atol=1e-12)  # all probability of both lies above zero
     padded = Prediction(np.array([[1.0, 0.0]]), np.array([[0.5, 0.5]]), np.zeros((1, 2)), np.full((1, 2), 1e-6))
     np.testing.assert_allclose(stack(padded, [0.0, 1.0], n_members=2, n_resamples=0).committee_error, 0.0, atol=1e-12)

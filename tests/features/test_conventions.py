@@ -123,6 +123,30 @@ def test_a_non_detection_is_as_deep_as_its_row() -> None:
     assert fitted.transform(rows).X_std.min() >= fitted.config.min_error
 
 
+def test_a_non_detection_is_not_brighter_than_what_is_measured() -> None:
+    rng = np.random.default_rng(0)
+    g = np.concatenate([np.full(40, 18.0), rng.uniform(20.0, 22.0, 400)])
+    columns = {"mag_g": g, "mag_r": g - 0.5 + 0.05 * rng.standard_normal(440)}
+    columns |= {f"mag_err_{band}": np.full(440, 0.05) for band in "gr"}
+    columns["mag_r"][:40] = columns["mag_err_r"][:40] = 99.0  # where g would let expect a bright r
+    fitted = fit_transformer(photometry(columns), replace(ASINH, errors="none"))
+    assert fitted.faint[1] == pytest.approx(np.median(columns["mag_r"][40:]), abs=0.01)
+
+
+def test_the_flux_of_a_non_detection_grows_with_the_error_of_its_row() -> None:
+    rng = np.random.default_rng(1)
+    flux = np.exp(rng.normal(1.5, 0.5, (2000, 2)))  # in units of the flux of magnitude 25
+    columns = {f"mag_{band}": 25.0 - 2.5 * np.log10(flux[:, k]) for k, band in enumerate("gr")}
+    columns |= {f"mag_err_{band}": 1.0857 * 0.02 / flux[:, k] for k, band in enumerate("gr")}
+    faint = np.argsort(flux[:, 0])[:500]
+    columns["mag_g"][faint] = columns["mag_err_g"][faint] = 99.0
+    rows = photometry(columns)
+    fitted = fit_transformer(rows, ASINH)
+    deeper = photometry({**columns, "mag_err_r": columns["mag_err_r"] / 10.0})
+    standing_in, deeper_one = (fitted.transform(part).X[faint, 0].mean() for part in (rows, deeper))
+    assert deeper_one > standing_in + 1.0  # a tenth of the flux is fainter
+
+
 def test_blocks_of_rows_do_not_show() -> None:
     rows = photometry(magnitudes(BLOCK_ROWS + 5))
     fitted = fit_transformer(rows, PAPER)
