@@ -173,8 +173,13 @@ def test_options_of_predictions(model: PhotozModel) -> None:
 
 def test_densities_as_qp(model: PhotozModel) -> None:
     pytest.importorskip("qp")
-    ensemble = model.predict(as_dict(galaxies(7))).to_qp(np.linspace(0.0, 2.0, 101))
-    assert ensemble.npdf == 7
+    result = model.predict(as_dict(galaxies(7)))
+    at = np.linspace(0.0, 2.0, 101)
+    on_grid, whole = result.to_qp(at), result.to_qp()  # qp has no cut mixtures: these are as before the cut
+    assert on_grid.npdf == whole.npdf == 7
+    np.testing.assert_array_equal(whole.ancil["z_phot"], result["z_phot"])
+    assert result.prediction.lower == 0.0
+    np.testing.assert_allclose(whole.pdf(at), result.prediction.truncate(None).pdf_grid(at), rtol=1e-8, atol=1e-12)
 
 
 def test_options_are_found_in_their_section(folder: Path) -> None:

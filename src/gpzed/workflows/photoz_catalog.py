@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from gpzed._types import AnyArray
 from gpzed.catalog import PhotometrySchema, SentinelReport, write_catalog
 from gpzed.config import PredictConfig
@@ -75,8 +77,18 @@ class PhotozCatalog:
         return table.with_columns(self.columns)
 
     def to_qp(self, grid: Any = None) -> Any:
-        """Return a qp ensemble: the mixtures as they are, or the densities on a grid, see `gpzed.Prediction.to_qp`."""
-        return self.prediction.to_qp(grid)
+        """Return a qp ensemble, with ``z_phot``, ``z_mean`` and ``z_std`` as its ancillary data.
+
+        Parameters
+        ----------
+        grid : array-like of shape (g,) or None
+            Redshifts at which densities are tabulated. If None the ensemble holds the mixtures themselves, before they
+            are cut at zero, since qp has no cut mixtures; the columns are those of the cut ones either way.
+        """
+        prediction = self.prediction if grid is not None else self.prediction.truncate(None)
+        ensemble = prediction.to_qp(grid)
+        ensemble.set_ancil({name: np.array(self.columns[name]) for name in ("z_phot", "z_mean", "z_std")})
+        return ensemble
 
     def write(self, path: str | os.PathLike[str], format: str | None = None) -> None:
         """Write the columns that came in and those of the predictions to a file.
