@@ -72,7 +72,7 @@ def test_the_example_goes_from_files_to_metrics() -> None:
     printed = run("python", example, "out", "--training", TRAINING, "--test", VALIDATION, "--stages", "stages.yml")
     assert "cdeloss_redshift" in printed
     trained = gpzed.workflows.load_photoz_model("out/model_inform_gpzed.gpzed")
-    assert trained.model.n_basis == 5
+    assert trained.regressor.n_basis == 5
     assert qp.read("out/output_estimate_gpzed.hdf5").gen_class.name == "truncnorm"
     summary = TableHandle("any", path="out/summary_evaluate_gpzed.hdf5").read()
     assert np.isfinite(summary["cdeloss_redshift"]).all()

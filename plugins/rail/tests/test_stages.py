@@ -299,7 +299,7 @@ def test_several_processes_do_not_train(training: Table) -> None:
 def test_a_model_in_memory_keeps_its_threads(training: Table, validation: Table) -> None:
     model = inform(training)
     estimate(model, validation, n_threads=1)
-    assert model.model.n_threads is None
+    assert model.regressor.n_threads is None
 
 
 def test_the_data_of_rail_are_as_these_tests_expect() -> None:
