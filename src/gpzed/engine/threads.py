@@ -69,7 +69,7 @@ class ThreadEngine:
             self._memory = list(np.split(memory, np.cumsum(sizes)[:-1]))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the rows and options: a copy on another machine has threads and work memory of its own."""
+        """Return the rows and options: a copy on another machine makes its own threads and memory."""
         return {
             name: value
             for name, value in self.__dict__.items()
@@ -130,7 +130,7 @@ def _no_variance(*_: object) -> None:
 
 
 class Team:
-    """A fixed number of threads that run tasks in order, each thread with work arrays of its own."""
+    """A fixed number of threads that run tasks in order, each thread with its own work arrays."""
 
     def __init__(self, n_threads: int | None = None) -> None:
         self.n_threads = n_threads or available_threads()

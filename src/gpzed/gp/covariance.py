@@ -4,7 +4,7 @@ Basis function j has the precision matrix ``Lambda_j = Gamma_j' Gamma_j``. The s
 ``Gamma_j`` may be (a multiple of the identity, diagonal, full) and in whether all basis functions share it.
 Everything that depends on the structure is in the table ``STRUCTURES`` below: to change one, or to add a
 seventh, edit one row and the three small functions that it names. Basis functions that have no covariance are
-a subclass of `Structure` with a row of its own.
+a subclass of `Structure` with another row.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Priors on the shapes and on eta that keep training from over-fitting; they vanish where the paper has none.
 
 The evidence integrates the weights out but *optimises* the centres and shapes, which can therefore over-fit: a
-basis function with a shape of its own may close in on a handful of rows. Two terms are added to Eq. 5.6.
+basis function with an individual shape may close in on a handful of rows. Two terms are added to Eq. 5.6.
 
 Shapes are drawn towards a common one. A Wishart prior ``Lambda_j ~ W(Lambda_0)`` with strength kappa, the common
 ``Lambda_0`` at its best value (the mean of all), leaves
