@@ -4,6 +4,7 @@
 # make test-rail    the tests of the RAIL plugin, in a separate environment
 # make bench   sets everything up and runs the benchmarks (JSON lines)
 # make paper   reproduces the tables and figures of the paper; PAPER_ARGS="--table metrics --size 10000" for a part
+# make faults  breaks gpzed on purpose, for some minutes, and counts what happens; FAULTS_ARGS="--scale 10" for longer
 # make league  trains and scores RAIL's codes and gpzed on DC2, in a separate environment
 
 PYTHON ?= python3
@@ -11,7 +12,7 @@ VENV := .venv
 SOURCES := $(wildcard src/gpzed/compiled/*.c src/gpzed/compiled/*.h)
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint unit slow test-scale bench paper rivals test-rail league clean
+.PHONY: demo test lint unit slow test-scale faults bench paper rivals test-rail league clean
 
 $(VENV)/.stamp: pyproject.toml hatch_build.py $(SOURCES)
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "gpzed needs Python 3.11 or later; set PYTHON=python3.11")'
@@ -46,6 +47,9 @@ slow: $(VENV)/.stamp
 
 test-scale: .venv-scale/.stamp
 	OMP_NUM_THREADS=1 .venv-scale/bin/python -m pytest --run-slow tests/scale $(PYTEST_ARGS)
+
+faults: $(VENV)/.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python -m faults $(FAULTS_ARGS)
 
 bench: $(VENV)/.stamp
 	$(BIN)/python benchmarks/run.py

@@ -1,0 +1,1 @@
+"""Fault injection: break gpzed on purpose and count what happens. Run with `make faults`."""

@@ -1,0 +1,43 @@
+"""Run the campaign: `python -m faults [KIND ...] [--scale 10]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from faults.campaign import KINDS, Tally, run_kind, write
+
+
+def main() -> int:
+    """Run the kinds asked for; return 1 if any case broke."""
+    parser = argparse.ArgumentParser(
+        prog="python -m faults", description="Break gpzed on purpose and count what happens."
+    )
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"one or more of {', '.join(KINDS)}; all by default")
+    parser.add_argument("--scale", type=float, default=1.0, help="multiply the number of cases (10: an hour or more)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--results", type=Path, help="file of JSON lines to update with the tallies")
+    options = parser.parse_args()
+    unknown = set(options.kinds) - set(KINDS)
+    if unknown:
+        parser.error(f"unknown kind {', '.join(sorted(unknown))}; choose from {', '.join(KINDS)}")
+    tallies = []
+    for kind in options.kinds or KINDS:
+        tallies.append(run_kind(kind, options.scale, options.seed))
+        _print(tallies[-1])
+    if options.results:
+        write(tallies, options.results)
+    return 1 if any(tally.broken for tally in tallies) else 0
+
+
+def _print(tally: Tally) -> None:
+    print(f"{tally.kind}: {tally.cases} cases, {len(tally.broken)} broken, {tally.seconds:.0f} s", flush=True)
+    for (fault, outcome), count in sorted(tally.outcomes.items()):
+        print(f"  {fault}: {outcome} {count}")
+    for case in tally.broken[:20]:
+        print(f"  BROKEN {case.fault}: {case.outcome}: {case.detail}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""What every kind of fault has in common: cases, their outcomes, and the tally."""
+
+from __future__ import annotations
+
+import collections
+import importlib
+import json
+import platform
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+KINDS = (
+    "signals",
+    "disks",
+    "memory",
+    "models",
+    "checkpoints",
+    "catalogues",
+    "settings",
+    "fits",
+    "concurrency",
+)
+"""Modules of this package, in the order in which the campaign runs them."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One fault and what came of it."""
+
+    fault: str
+    outcome: str
+    held: bool
+    detail: str = ""
+
+
+class Kind(Protocol):
+    """A module of faults: `CASES` in the bounded campaign, and a generator of their outcomes."""
+
+    CASES: int
+
+    def run(self, cases: int, rng: np.random.Generator, folder: Path) -> Iterator[Case]: ...
+
+
+@dataclass
+class Tally:
+    """The cases of one kind, counted by fault and outcome."""
+
+    kind: str
+    seed: int
+    seconds: float = 0.0
+    outcomes: collections.Counter[tuple[str, str]] = field(default_factory=collections.Counter)
+    broken: list[Case] = field(default_factory=list)
+
+    def add(self, case: Case) -> None:
+        self.outcomes[case.fault, case.outcome] += 1
+        if not case.held:
+            self.broken.append(case)
+
+    @property
+    def cases(self) -> int:
+        return sum(self.outcomes.values())
+
+    def record(self) -> dict[str, Any]:
+        """Return the tally as one JSON line says it."""
+        faults: dict[str, dict[str, int]] = {}
+        for (fault, outcome), count in sorted(self.outcomes.items()):
+            faults.setdefault(fault, {})[outcome] = count
+        return {
+            "campaign": self.kind,
+            "cases": self.cases,
+            "broken": len(self.broken),
+            "faults": faults,
+            "seconds": round(self.seconds, 1),
+            "seed": self.seed,
+            "commit": _commit(),
+            "python": platform.python_version(),
+        }
+
+
+def run_kind(kind: str, scale: float, seed: int) -> Tally:
+    """Run one kind of fault with `scale` times its usual number of cases."""
+    module: Kind = importlib.import_module(f"faults.{kind}")
+    tally = Tally(kind, seed)
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix=f"gpzed-faults-{kind}-") as folder:
+        for case in module.run(max(1, round(scale * module.CASES)), np.random.default_rng(seed), Path(folder)):
+            tally.add(case)
+    tally.seconds = time.perf_counter() - started
+    return tally
+
+
+def write(tallies: list[Tally], path: Path) -> None:
+    """Replace the records of these kinds in a file of JSON lines."""
+    kinds = {tally.kind for tally in tallies}
+    old = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    records = [record for record in old if record["campaign"] not in kinds] + [tally.record() for tally in tallies]
+    records.sort(key=lambda record: KINDS.index(record["campaign"]))
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def _commit() -> str:
+    command = ["git", "describe", "--always", "--dirty"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
