@@ -64,7 +64,7 @@ def test_calibration_arguments(data):
     with pytest.raises(ValueError, match="`levels` must be fractions"):
         reliability(z, p, levels=[68])
     for function in (pit_histogram, qq_curve, reliability, pulls):
-        with pytest.raises(ValueError, match="`z_spec` has 1 values"):
+        with pytest.raises(ValueError, match=r"`z_spec` has shape \(1,\)"):
             function([0.5], p)
 
 
@@ -120,7 +120,7 @@ def test_criteria_combine(data):
         ({"max_std": -1}, "`max_std` is -1; expected a positive"),
         ({"max_std": 1e-9}, "no object satisfies `max_std`"),
         ({"keep": 0.2, "min_completeness": 0.5}, "`keep` leaves 600 of 3000 objects, completeness 0.2"),
-        ({"keep": 0.2, "z_spec": [1.0]}, "`z_spec` has 1 values"),
+        ({"keep": 0.2, "z_spec": [1.0]}, r"`z_spec` has shape \(1,\)"),
     ],
 )
 def test_selection_refuses(data, options, message):

@@ -106,7 +106,7 @@ def test_an_object_on_the_edge_of_a_bin_belongs_to_the_upper_one() -> None:
 def test_edges_must_increase_and_redshifts_lie_above_minus_one() -> None:
     with pytest.raises(ValueError, match="strictly increasing"):
         brier([0.5], narrow(0.5), edges=[0.0, 1.0, 1.0])
-    with pytest.raises(ValueError, match="redshifts are above -1"):
+    with pytest.raises(ValueError, match="`z_spec` is not above -1"):
         rmse([-1.0], narrow(0.5))
 
 

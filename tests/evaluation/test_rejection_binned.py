@@ -141,7 +141,7 @@ def test_boxes_are_quantiles(data):
 
 def test_bin_arguments(data):
     z, p = data
-    with pytest.raises(ValueError, match="`by` has 1 values"):
+    with pytest.raises(ValueError, match=r"`by` has shape \(1,\)"):
         binned_metrics(z, p, by=[1.0])
     with pytest.raises(ValueError, match="remove missing-value codes"):
         binned_metrics(z, p, by=np.where(z == z[0], -9999.0, 20.0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gpzed.evaluation._table import METRICS
 from gpzed.evaluation.binned import BinnedMetrics, BoxStatistics, binned_metrics, uncertainty_boxes
 from gpzed.evaluation.calibration import (
     PitHistogram,
@@ -15,6 +14,7 @@ from gpzed.evaluation.calibration import (
     reliability,
 )
 from gpzed.evaluation.metrics import (
+    METRICS,
     bias,
     brier,
     cde_loss,
@@ -34,12 +34,13 @@ from gpzed.evaluation.metrics import (
 from gpzed.evaluation.rejection import (
     Improvement,
     RejectionCurve,
+    RetainedCurve,
     rejection_curve,
     rejection_curves,
     relative_improvement,
+    retained_curve,
 )
 from gpzed.evaluation.resampling import BootstrapResult, bootstrap, bootstrap_metrics
-from gpzed.evaluation.retained import RetainedCurve, retained_curve
 from gpzed.evaluation.selection import Selection, select
 from gpzed.evaluation.stack import RedshiftDistribution, Stack, stack
 

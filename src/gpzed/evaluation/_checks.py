@@ -7,30 +7,12 @@ import numpy.typing as npt
 
 from gpzed._types import FloatArray
 from gpzed.prediction import Prediction
+from gpzed.prediction.checks import level, require, vector, weights
+
+__all__ = ["edges", "fractions", "level", "truth", "truth_and_weights", "vector", "weights", "width_edges"]
 
 MAX_BINS = 10_000
 """More bins than this come from missing-value codes among the values."""
-
-
-def vector(name: str, values: npt.ArrayLike, n: int) -> FloatArray:
-    """Return `values` as (n,) finite floats, or say what is wrong and where."""
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"`{name}` is not an array of numbers ({error}); give one float per object.") from error
-    if array.ndim != 1:
-        raise ValueError(f"`{name}` has shape {array.shape}; expected (n,), one value per object.")
-    if len(array) != n:
-        raise ValueError(
-            f"`{name}` has {len(array)} values but the prediction has {n} objects; give one value per object."
-        )
-    bad = np.flatnonzero(~np.isfinite(array))
-    if bad.size:
-        raise ValueError(
-            f"`{name}` is not finite: {array[bad[0]]} at index {bad[0]} ({bad.size} of {n} values); "
-            "evaluate only objects with a known value."
-        )
-    return array
 
 
 def truth(z_spec: npt.ArrayLike, prediction: Prediction) -> FloatArray:
@@ -38,11 +20,7 @@ def truth(z_spec: npt.ArrayLike, prediction: Prediction) -> FloatArray:
     if len(prediction) == 0:
         raise ValueError("the prediction has no objects; there is nothing to evaluate.")
     z = vector("z_spec", z_spec, len(prediction))
-    low = np.flatnonzero(z <= -1)
-    if low.size:
-        raise ValueError(
-            f"`z_spec` is {z[low[0]]} at index {low[0]}; redshifts are above -1, is it a missing-value code?"
-        )
+    require(z > -1, z, "z_spec", "is not above -1", "remove missing-value codes")
     return z
 
 
@@ -52,19 +30,6 @@ def truth_and_weights(
     """Return `truth` and `weights`, each of shape (n,)."""
     z = truth(z_spec, prediction)
     return z, weights(sample_weight, len(z))
-
-
-def weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
-    """Return weights (n,): finite, not negative, not all zero; ones by default."""
-    if sample_weight is None:
-        return np.ones(n)
-    w = vector("sample_weight", sample_weight, n)
-    low = np.flatnonzero(w < 0)
-    if low.size:
-        raise ValueError(f"`sample_weight` is negative: {w[low[0]]} at index {low[0]}; give non-negative weights.")
-    if not w.any():
-        raise ValueError("`sample_weight` is zero for every object; give at least one a positive weight.")
-    return w
 
 
 def edges(name: str, values: npt.ArrayLike) -> FloatArray:
@@ -81,13 +46,6 @@ def fractions(name: str, values: npt.ArrayLike) -> FloatArray:
     if array.ndim != 1 or array.size == 0 or not np.all((array > 0) & (array <= 1)):
         raise ValueError(f"`{name}` must be fractions above 0 and at most 1; got {array.tolist()}.")
     return array
-
-
-def level(value: float) -> float:
-    """Return a probability strictly between 0 and 1."""
-    if not 0 < value < 1:
-        raise ValueError(f"`level` is {value}; expected a probability strictly between 0 and 1, such as 0.68.")
-    return float(value)
 
 
 def width_edges(values: FloatArray, width: float) -> FloatArray:

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpzed._types import FloatArray, IntArray
-from gpzed.evaluation import _checks, _table
+from gpzed.evaluation import _checks
+from gpzed.evaluation.metrics import lookup, per_object_values
 from gpzed.evaluation.rejection import count_kept, order_by_variance
 from gpzed.prediction import Prediction
 
@@ -69,30 +70,6 @@ class BoxStatistics:
     high: FloatArray
 
 
-def _bin_index(values: FloatArray, edges: FloatArray) -> IntArray:
-    """Return the bin of each value, -1 outside; bins are closed on the left, the last on both sides."""
-    index = np.searchsorted(edges, values, side="right") - 1
-    index[values == edges[-1]] = len(edges) - 2
-    return np.where((index >= 0) & (index < len(edges) - 1), index, -1).astype(np.intp)
-
-
-def _bins(
-    z: FloatArray, n: int, by: npt.ArrayLike | None, edges: npt.ArrayLike | None
-) -> tuple[FloatArray, FloatArray]:
-    """Return the values to bin by and the edges."""
-    values = z if by is None else _checks.vector("by", by, n)
-    if edges is None:
-        return values, _checks.width_edges(values, PAPER_WIDTH)
-    return values, _checks.edges("edges", edges)
-
-
-def _groups(index: IntArray, n_bins: int) -> list[IntArray]:
-    """Return the positions of the objects in each bin."""
-    order = np.argsort(index, kind="stable")
-    cuts = np.searchsorted(index[order], np.arange(n_bins + 1))
-    return [order[cuts[b] : cuts[b + 1]] for b in range(n_bins)]
-
-
 def binned_metrics(
     z_spec: npt.ArrayLike,
     prediction: Prediction,
@@ -107,10 +84,8 @@ def binned_metrics(
 
     Parameters
     ----------
-    z_spec : array-like of shape (n,)
-        True redshifts.
-    prediction : Prediction
-        Predictive distributions of the same n objects.
+    z_spec, prediction, sample_weight
+        As in `evaluate`.
     metrics : sequence of str
         Names in `METRICS`.
     by : array-like of shape (n,), optional
@@ -119,12 +94,6 @@ def binned_metrics(
         Bin edges, by default uniform bins of width 0.1 over the range (the paper's).
     fractions : array-like of shape (f,)
         Fractions kept; objects are rejected over the whole sample, before binning, as in the paper.
-    sample_weight : array-like of shape (n,), optional
-        Weights in the metrics.
-
-    Returns
-    -------
-    BinnedMetrics
 
     Examples
     --------
@@ -137,11 +106,10 @@ def binned_metrics(
            [1, 0]])
     """
     z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
-    key, bin_edges = _bins(z, len(z), by, edges)
+    index, bin_edges = _bins(z, by, edges)
     kept = _checks.fractions("fractions", fractions)
-    values = _table.per_object_values(list(metrics), z, prediction)
+    values = per_object_values(metrics, z, prediction)
     order = order_by_variance(prediction)
-    index = _bin_index(key, bin_edges)
     n_bins = len(bin_edges) - 1
     counts = np.zeros((len(kept), n_bins), dtype=np.intp)
     scores = {name: np.full((len(kept), n_bins), np.nan) for name in values}
@@ -152,7 +120,7 @@ def binned_metrics(
             counts[i, b] = len(chosen)
             if weight[chosen].any():
                 for name, column in scores.items():
-                    column[i, b] = _table.lookup(name).reduce(values[name][chosen], weight[chosen])
+                    column[i, b] = lookup(name).reduce(values[name][chosen], weight[chosen])
     return BinnedMetrics(bin_edges, kept, counts, scores)
 
 
@@ -168,11 +136,7 @@ def uncertainty_boxes(
 
     Parameters
     ----------
-    z_spec : array-like of shape (n,)
-        True redshifts.
-    prediction : Prediction
-        Predictive distributions of the same n objects.
-    by, edges
+    z_spec, prediction, by, edges
         As in `binned_metrics`.
     whiskers : pair of float
         Quantiles of the whiskers; by default the full range, as in the paper.
@@ -186,8 +150,8 @@ def uncertainty_boxes(
     low, high = whiskers
     if not 0 <= low <= 0.25 or not 0.75 <= high <= 1:
         raise ValueError(f"`whiskers` is {whiskers}; expected quantiles outside the box, such as (0.05, 0.95).")
-    key, bin_edges = _bins(z, len(z), by, edges)
-    groups = _groups(_bin_index(key, bin_edges), len(bin_edges) - 1)
+    index, bin_edges = _bins(z, by, edges)
+    groups = _groups(index, len(bin_edges) - 1)
     counts = np.array([len(g) for g in groups], dtype=np.intp)
     parts = {
         "model": prediction.model_variance,
@@ -202,3 +166,19 @@ def uncertainty_boxes(
         quantiles = [np.quantile(std[g], levels) if len(g) else np.full(5, np.nan) for g in groups]
         boxes[name] = BoxStatistics(bin_edges, counts, *np.array(quantiles).T)
     return boxes
+
+
+def _bins(z: FloatArray, by: npt.ArrayLike | None, edges: npt.ArrayLike | None) -> tuple[IntArray, FloatArray]:
+    """Return the bin of each object, -1 outside, and the edges; bins are closed on the left, the last on both sides."""
+    values = z if by is None else _checks.vector("by", by, len(z))
+    bins = _checks.width_edges(values, PAPER_WIDTH) if edges is None else _checks.edges("edges", edges)
+    index = np.searchsorted(bins, values, side="right") - 1
+    index[values == bins[-1]] = len(bins) - 2
+    return np.where((index >= 0) & (index < len(bins) - 1), index, -1).astype(np.intp), bins
+
+
+def _groups(index: IntArray, n_bins: int) -> list[IntArray]:
+    """Return the positions of the objects in each bin."""
+    order = np.argsort(index, kind="stable")
+    cuts = np.searchsorted(index[order], np.arange(n_bins + 1))
+    return [order[cuts[b] : cuts[b + 1]] for b in range(n_bins)]

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpzed._types import FloatArray
-from gpzed.evaluation import _checks, _table
+from gpzed.evaluation import _checks
+from gpzed.evaluation.metrics import average, root_average, scaled_deviation
 from gpzed.prediction import Prediction
 
 
@@ -102,7 +103,7 @@ def _transform(
     """Return PIT values (n,), weights (n,) that sum to 1, and the effective number of objects."""
     z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
     weight = weight / weight.sum()
-    return _table.probability_transform(z, prediction), weight, float(1 / np.dot(weight, weight))
+    return prediction.cdf(z), weight, float(1 / np.dot(weight, weight))
 
 
 def pit_histogram(
@@ -116,18 +117,9 @@ def pit_histogram(
 
     Parameters
     ----------
-    z_spec : array-like of shape (n,)
-        True redshifts.
-    prediction : Prediction
-        Predictive distributions of the same n objects.
+    z_spec, prediction, sample_weight
+        As in `evaluate`.
     bins : int
-        Number of bins.
-    sample_weight : array-like of shape (n,), optional
-        Weights; equal by default.
-
-    Returns
-    -------
-    PitHistogram
 
     Examples
     --------
@@ -183,6 +175,6 @@ def pulls(z_spec: npt.ArrayLike, prediction: Prediction, *, sample_weight: npt.A
     """Return residuals divided by the predicted standard deviation, and their width."""
     z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
     values = (z - prediction.mean) / prediction.std
-    mean = _table.average(values, weight)
-    std = _table.root_average((values - mean) ** 2, weight)
-    return Pulls(values, mean, std, _table.scaled_deviation(values, weight))
+    mean = average(values, weight)
+    std = root_average((values - mean) ** 2, weight)
+    return Pulls(values, mean, std, scaled_deviation(values, weight))

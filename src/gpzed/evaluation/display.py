@@ -22,16 +22,7 @@ HEADINGS: tuple[tuple[str, str, str], ...] = (
 
 
 def shown(scores: Mapping[str, float]) -> dict[str, str]:
-    """Return metrics as they are written.
-
-    Parameters
-    ----------
-    scores : mapping of str to float
-        Metrics by name, as of `gpzed.evaluation.evaluate`; others than those of the table are left out.
-
-    Returns
-    -------
-    dict of str to str
+    """Return metrics (from `evaluate`) as they are written; those without a heading are left out.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Scores against the fraction of objects kept, the most certain first (section 7.3 of the paper)."""
+"""Scores against the fraction of objects kept, the most certain first (section 7.3 of the paper); FR_e against e."""
 
 from __future__ import annotations
 
@@ -9,11 +9,21 @@ import numpy as np
 import numpy.typing as npt
 
 from gpzed._types import FloatArray, IntArray
-from gpzed.evaluation import _checks, _table
+from gpzed.evaluation import _checks
+from gpzed.evaluation.metrics import (
+    Metric,
+    average,
+    lookup,
+    normalised_residual,
+    per_object_values,
+    root_average,
+)
 from gpzed.prediction import Prediction
 
 PAPER_METRICS = ("rmse", "mll", "fr_0.15", "fr_0.05")
 """Metrics of the paper's figure."""
+MAX_THRESHOLD, N_THRESHOLDS = 0.2, 201
+"""Largest normalised error of the curve of FR_e by default, and its number of points."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +33,8 @@ class RejectionCurve:
     Parameters
     ----------
     metric : str
-        Name of the metric.
-    fractions : ndarray of shape (g,)
-        Fractions of the objects kept, increasing.
-    n_kept : ndarray of shape (g,)
-        Numbers of objects kept.
+    fractions, n_kept : ndarray of shape (g,)
+        Fractions, increasing, and numbers of objects kept.
     values : ndarray of shape (g,)
         The metric of the objects kept.
     """
@@ -50,7 +57,6 @@ class Improvement:
     Parameters
     ----------
     metric : str
-        Name of the metric.
     fractions : ndarray of shape (g,)
         Fractions of the objects kept.
     values : ndarray of shape (g,)
@@ -67,25 +73,6 @@ class Improvement:
     mean: float
 
 
-def _mean_over(x: FloatArray, y: FloatArray) -> float:
-    """Return the trapezium integral of y over x, divided by the range of x."""
-    usable = np.isfinite(y)
-    x, y = x[usable], y[usable]
-    if len(x) < 2:
-        return float(y.mean()) if len(y) else float("nan")
-    return float((0.5 * (y[1:] + y[:-1]) * np.diff(x)).sum() / (x[-1] - x[0]))
-
-
-def order_by_variance(prediction: Prediction) -> IntArray:
-    """Return positions (n,) from the most to the least certain object; ties keep their order."""
-    return np.argsort(prediction.variance, kind="stable")
-
-
-def count_kept(n: int, fractions: FloatArray) -> IntArray:
-    """Return how many of n objects each fraction keeps: rounded, and at least one."""
-    return np.maximum(1, np.rint(fractions * n)).astype(np.intp)
-
-
 def rejection_curves(
     z_spec: npt.ArrayLike,
     prediction: Prediction,
@@ -98,20 +85,12 @@ def rejection_curves(
 
     Parameters
     ----------
-    z_spec : array-like of shape (n,)
-        True redshifts.
-    prediction : Prediction
-        Predictive distributions of the same n objects.
+    z_spec, prediction, sample_weight
+        As in `evaluate`; fractions count objects, whatever their weights.
     metrics : sequence of str
         Names in `METRICS`; by default those of the paper's figure.
     fractions : array-like of shape (g,), optional
         Fractions kept, by default 1 % to 100 % in steps of 1 %.
-    sample_weight : array-like of shape (n,), optional
-        Weights in the metrics; fractions count objects.
-
-    Returns
-    -------
-    dict of str to RejectionCurve
 
     Notes
     -----
@@ -132,10 +111,10 @@ def rejection_curves(
     kept_fractions = np.sort(kept_fractions)
     counts = count_kept(len(z), kept_fractions)
     order = order_by_variance(prediction)
-    values = _table.per_object_values(list(metrics), z, prediction)
+    values = per_object_values(metrics, z, prediction)
     return {
         name: RejectionCurve(
-            name, kept_fractions, counts, _cumulative(_table.lookup(name), values[name][order], weight[order], counts)
+            name, kept_fractions, counts, _cumulative(lookup(name), values[name][order], weight[order], counts)
         )
         for name in metrics
     }
@@ -154,13 +133,13 @@ def rejection_curve(
     return curves[metric]
 
 
-def _cumulative(metric: _table.Metric, values: FloatArray, weight: FloatArray, counts: IntArray) -> FloatArray:
+def _cumulative(metric: Metric, values: FloatArray, weight: FloatArray, counts: IntArray) -> FloatArray:
     """Return the metric of the first `counts` values; NaN where these have no weight at all."""
     total = np.cumsum(weight)[counts - 1]
-    if metric.transform is not None:
+    if metric.reduce in (average, root_average):
         with np.errstate(invalid="ignore", divide="ignore"):
-            summed = np.cumsum(np.where(weight > 0, weight * values, 0.0))[counts - 1]
-            return metric.transform(summed / total)
+            mean: FloatArray = np.cumsum(np.where(weight > 0, weight * values, 0.0))[counts - 1] / total
+            return np.sqrt(mean) if metric.reduce is root_average else mean
     scores = [metric.reduce(values[:k], weight[:k]) if t > 0 else np.nan for k, t in zip(counts, total, strict=True)]
     return np.array(scores)
 
@@ -170,14 +149,8 @@ def relative_improvement(reference: RejectionCurve, method: RejectionCurve) -> I
 
     Parameters
     ----------
-    reference : RejectionCurve
-        GPVC in the paper.
-    method : RejectionCurve
-        Another method; same metric and fractions.
-
-    Returns
-    -------
-    Improvement
+    reference, method : RejectionCurve
+        Of the same metric and fractions; the reference is GPVC in the paper.
 
     Raises
     ------
@@ -194,6 +167,76 @@ def relative_improvement(reference: RejectionCurve, method: RejectionCurve) -> I
     with np.errstate(divide="ignore", invalid="ignore"):
         values = 100 * (method.values - reference.values) / np.abs(method.values)
     values = np.where(np.isfinite(values), values, np.nan)
-    sign = -1.0 if _table.lookup(reference.metric).higher_is_better else 1.0
+    sign = -1.0 if lookup(reference.metric).higher_is_better else 1.0
     mean = sign * _mean_over(reference.fractions, values)
     return Improvement(reference.metric, reference.fractions, values, mean)
+
+
+@dataclass(frozen=True)
+class RetainedCurve:
+    """Percentage of objects with a small error, as a function of what counts as small.
+
+    Parameters
+    ----------
+    thresholds : ndarray of shape (g,)
+        Errors e allowed, increasing.
+    values : ndarray of shape (g,)
+        FR_e in per cent: objects with ``|z_spec - z_phot| / (1 + z_spec) < e`` (Eq. 6.3).
+    """
+
+    thresholds: FloatArray
+    values: FloatArray
+
+
+def retained_curve(
+    z_spec: npt.ArrayLike,
+    prediction: Prediction,
+    *,
+    thresholds: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+) -> RetainedCurve:
+    """Return FR_e for many e at once.
+
+    Parameters
+    ----------
+    z_spec, prediction, sample_weight
+        As in `evaluate`.
+    thresholds : array-like of shape (g,), optional
+        Errors allowed, by default 0 to 0.2 in steps of 0.001.
+
+    Examples
+    --------
+    >>> from gpzed.prediction import Prediction
+    >>> p = Prediction.gaussian([0.5, 0.6], [0.01, 0.01], [0.01, 0.01])
+    >>> retained_curve([0.5, 0.7], p, thresholds=[0.05, 0.1]).values
+    array([ 50., 100.])
+    """
+    z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
+    given = np.linspace(0.0, MAX_THRESHOLD, N_THRESHOLDS) if thresholds is None else thresholds
+    allowed = np.sort(np.atleast_1d(np.array(given, dtype=np.float64)))
+    if allowed.ndim != 1 or not allowed.size or not np.all(np.isfinite(allowed) & (allowed >= 0)):
+        raise ValueError(f"`thresholds` must be finite errors of at least 0; got {allowed.tolist()}.")
+    error = np.abs(normalised_residual(z, prediction))
+    order = np.argsort(error)
+    reached = np.concatenate([[0.0], np.cumsum(weight[order])])
+    share = reached[np.searchsorted(error[order], allowed, side="left")] / reached[-1]
+    return RetainedCurve(allowed, 100.0 * share)
+
+
+def order_by_variance(prediction: Prediction) -> IntArray:
+    """Return positions (n,) from the most to the least certain object; ties keep their order."""
+    return np.argsort(prediction.variance, kind="stable")
+
+
+def count_kept(n: int, fractions: FloatArray) -> IntArray:
+    """Return how many of n objects each fraction keeps: rounded, and at least one."""
+    return np.maximum(1, np.rint(fractions * n)).astype(np.intp)
+
+
+def _mean_over(x: FloatArray, y: FloatArray) -> float:
+    """Return the trapezium integral of y over x, divided by the range of x."""
+    usable = np.isfinite(y)
+    x, y = x[usable], y[usable]
+    if len(x) < 2:
+        return float(y.mean()) if len(y) else float("nan")
+    return float((0.5 * (y[1:] + y[:-1]) * np.diff(x)).sum() / (x[-1] - x[0]))

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpzed._types import FloatArray
-from gpzed.evaluation import _checks, _table
+from gpzed._types import FloatArray, IntArray
+from gpzed.evaluation import _checks
+from gpzed.evaluation.metrics import METRICS, lookup, per_object_values
 from gpzed.prediction import Prediction
 
 
@@ -54,22 +55,13 @@ def bootstrap(
     metric : str or callable
         A name in `METRICS` (cheap: the per-object values are computed once), or a function
         ``metric(z_spec, prediction, sample_weight=..., **options)``.
-    z_spec : array-like of shape (n,)
-        True redshifts.
-    prediction : Prediction
-        Predictive distributions of the same n objects.
-    sample_weight : array-like of shape (n,), optional
-        Weights, resampled with the objects.
+    z_spec, prediction, sample_weight
+        As in `evaluate`; weights are resampled with the objects.
     n_resamples : int
         Number of resamples, at least 2.
     random_state : int, Generator or None
-        Seed.
     **options
         Passed to a callable `metric`.
-
-    Returns
-    -------
-    BootstrapResult
 
     Examples
     --------
@@ -79,16 +71,18 @@ def bootstrap(
     0.0
     """
     z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
-    _check_resamples(n_resamples)
-    rng = np.random.default_rng(random_state)
     if callable(metric):
-        score = _direct(metric, z, prediction, weight, options)
-    else:
-        if options:
-            raise ValueError(f"options {sorted(options)} need a callable `metric`, not the name {metric!r}.")
-        score = _reduced(_table.lookup(metric), z, prediction, weight)
-    resamples = np.array([score(_draw(rng, weight)) for _ in range(n_resamples)])
-    return _summary(score(np.arange(len(z))), resamples)
+        function = metric  # for the closure below
+
+        def score(rows: IntArray) -> float:
+            return function(z[rows], prediction[rows], sample_weight=weight[rows], **options)
+
+        return _resampled({"": score}, weight, n_resamples, random_state)[""]
+    if options:
+        raise ValueError(f"options {sorted(options)} need a callable `metric`, not the name {metric!r}.")
+    return bootstrap_metrics(
+        z, prediction, [metric], sample_weight=weight, n_resamples=n_resamples, random_state=random_state
+    )[metric]
 
 
 def bootstrap_metrics(
@@ -100,22 +94,7 @@ def bootstrap_metrics(
     n_resamples: int = 100,
     random_state: int | np.random.Generator | None = None,
 ) -> dict[str, BootstrapResult]:
-    """Return many metrics with error bars, all from the same resamples.
-
-    Parameters
-    ----------
-    z_spec : array-like of shape (n,)
-        True redshifts.
-    prediction : Prediction
-        Predictive distributions of the same n objects.
-    metrics : sequence of str, optional
-        Names in `METRICS`; all by default.
-    sample_weight, n_resamples, random_state
-        As in `bootstrap`.
-
-    Returns
-    -------
-    dict of str to BootstrapResult
+    """Return many metrics, all of `METRICS` by default, with error bars from the same resamples; see `bootstrap`.
 
     Examples
     --------
@@ -125,21 +104,33 @@ def bootstrap_metrics(
     0.0
     """
     z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
-    _check_resamples(n_resamples)
-    rng = np.random.default_rng(random_state)
-    values = _table.per_object_values(list(_table.METRICS if metrics is None else metrics), z, prediction)
-    reductions = {name: _table.lookup(name).reduce for name in values}
-    drawn: dict[str, list[float]] = {name: [] for name in values}
-    for _ in range(n_resamples):
-        rows = _draw(rng, weight)
-        for name, column in values.items():
-            drawn[name].append(reductions[name](column[rows], weight[rows]))
-    return {name: _summary(reductions[name](values[name], weight), np.array(drawn[name])) for name in values}
+    values = per_object_values(list(METRICS if metrics is None else metrics), z, prediction)
+
+    def score_of(name: str) -> Callable[[IntArray], float]:
+        return lambda rows: lookup(name).reduce(values[name][rows], weight[rows])
+
+    return _resampled({name: score_of(name) for name in values}, weight, n_resamples, random_state)
 
 
-def _check_resamples(n_resamples: int) -> None:
+def _resampled(
+    scores: dict[str, Callable[[IntArray], float]],
+    weight: FloatArray,
+    n_resamples: int,
+    random_state: int | np.random.Generator | None,
+) -> dict[str, BootstrapResult]:
+    """Evaluate scores, functions of positions, for all objects and for resamples of them."""
     if n_resamples < 2:
         raise ValueError(f"`n_resamples` is {n_resamples}; expected at least 2.")
+    rng = np.random.default_rng(random_state)
+    drawn: dict[str, list[float]] = {name: [] for name in scores}
+    for _ in range(n_resamples):
+        rows = rng.integers(0, len(weight), len(weight))
+        while not weight[rows].any():
+            rows = rng.integers(0, len(weight), len(weight))
+        for name, score in scores.items():
+            drawn[name].append(score(rows))
+    everything = np.arange(len(weight))
+    return {name: _summary(score(everything), np.array(drawn[name])) for name, score in scores.items()}
 
 
 def _summary(value: float, resamples: FloatArray) -> BootstrapResult:
@@ -148,31 +139,3 @@ def _summary(value: float, resamples: FloatArray) -> BootstrapResult:
         return BootstrapResult(value, float("nan"), float("nan"), float("nan"), resamples)
     low, high = np.quantile(resamples, [0.16, 0.84])
     return BootstrapResult(value, float(resamples.std(ddof=1)), float(low), float(high), resamples)
-
-
-def _draw(rng: np.random.Generator, weight: FloatArray) -> npt.NDArray[np.intp]:
-    """Return n positions drawn with replacement, again if by chance none of them has any weight."""
-    rows = rng.integers(0, len(weight), len(weight))
-    while not weight[rows].any():
-        rows = rng.integers(0, len(weight), len(weight))
-    return rows
-
-
-Score = Callable[[npt.NDArray[np.intp]], float]
-
-
-def _reduced(metric: _table.Metric, z: FloatArray, prediction: Prediction, weight: FloatArray) -> Score:
-    """Return the metric as a function of positions, reusing the values per object."""
-    values = metric.per_object(z, prediction)
-    return lambda rows: metric.reduce(values[rows], weight[rows])
-
-
-def _direct(
-    metric: Callable[..., float],
-    z: FloatArray,
-    prediction: Prediction,
-    weight: FloatArray,
-    options: dict[str, Any],
-) -> Score:
-    """Return a user's metric as a function of positions."""
-    return lambda rows: metric(z[rows], prediction[rows], sample_weight=weight[rows], **options)

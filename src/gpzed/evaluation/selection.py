@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpzed._types import BoolArray, FloatArray, IntArray
-from gpzed.evaluation import _checks, _table
+from gpzed.evaluation import _checks
+from gpzed.evaluation.metrics import lookup, per_object_values, squared_error
 from gpzed.evaluation.rejection import count_kept, order_by_variance
 from gpzed.prediction import Prediction
 
@@ -64,7 +65,6 @@ def select(
     Parameters
     ----------
     prediction : Prediction
-        Predictive distributions of n objects.
     z_spec : array-like of shape (n,), optional
         True redshifts; with them `max_rmse` is measured and the metrics before and after are given.
     keep : float, optional
@@ -76,10 +76,6 @@ def select(
         the one expected from the predicted variances without.
     min_completeness : float, optional
         Refuse to keep less than this fraction; alone, keep just this fraction.
-
-    Returns
-    -------
-    Selection
 
     Raises
     ------
@@ -107,21 +103,16 @@ def select(
         raise ValueError("no criterion given; use `keep`, `max_std`, `max_rmse` or `min_completeness`.")
     binding = min(limits, key=lambda name: limits[name])
     n_kept = limits[binding]
-    if n_kept < max(floor, 1):
-        raise ValueError(_refusal(binding, n_kept, n, min_completeness))
+    if n_kept == 0:
+        raise ValueError(f"no object satisfies `{binding}`; relax it.")
+    if n_kept < floor:
+        raise ValueError(
+            f"`{binding}` leaves {n_kept} of {n} objects, completeness {n_kept / n:.4g}, below "
+            f"`min_completeness` = {min_completeness}; relax one of the two."
+        )
     mask = np.zeros(n, dtype=np.bool_)
     mask[order[:n_kept]] = True
     return _record(prediction, z, mask, binding)
-
-
-def _refusal(binding: str, n_kept: int, n: int, min_completeness: float | None) -> str:
-    """Say why no sample will do and what would be possible."""
-    if n_kept == 0:
-        return f"no object satisfies `{binding}`; relax it."
-    return (
-        f"`{binding}` leaves {n_kept} of {n} objects, completeness {n_kept / n:.4g}, below "
-        f"`min_completeness` = {min_completeness}; relax one of the two."
-    )
 
 
 def _limits(
@@ -143,7 +134,7 @@ def _limits(
     if max_std is not None:
         limits["max_std"] = int(np.count_nonzero(prediction.std <= max_std))
     if max_rmse is not None:
-        squared = expected_squared_error(prediction) if z is None else _table.squared_error(z, prediction)
+        squared = expected_squared_error(prediction) if z is None else squared_error(z, prediction)
         rmse = np.sqrt(np.cumsum(squared[order]) / np.arange(1, n + 1))
         allowed = np.flatnonzero(rmse <= max_rmse)
         limits["max_rmse"] = int(allowed[-1]) + 1 if allowed.size else 0
@@ -164,10 +155,10 @@ def _record(prediction: Prediction, z: FloatArray | None, mask: BoolArray, bindi
     before: dict[str, float] = {}
     after: dict[str, float] = {}
     if z is not None:
-        values = _table.per_object_values(list(REPORTED), z, prediction)
+        values = per_object_values(REPORTED, z, prediction)
         ones = np.ones(len(z))
         for name, column in values.items():
-            reduce = _table.lookup(name).reduce
+            reduce = lookup(name).reduce
             before[name] = reduce(column, ones)
             after[name] = reduce(column[mask], ones[mask])
     std = float(np.sqrt(prediction.variance[mask].max()))

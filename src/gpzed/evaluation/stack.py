@@ -177,16 +177,10 @@ def stack(
     ----------
     predictions : Prediction, or iterable of Prediction
         Several are parts of one sample.
-    edges : array-like of shape (g + 1,)
-        Bins in redshift.
     sample_weight : array-like of shape (n,), optional
         Weights, for one Prediction only; equal by default.
-    sample_edges, n_members, n_resamples, random_state
+    edges, sample_edges, n_members, n_resamples, random_state
         As in `Stack`.
-
-    Returns
-    -------
-    RedshiftDistribution
 
     Examples
     --------

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from gpzed._types import AnyArray, BoolArray, FloatArray, IntArray
+from gpzed._types import AnyArray, FloatArray, IntArray
 
 Array = TypeVar("Array", bound=AnyArray)
 WEIGHT_SUM_TOLERANCE = 1e-6
@@ -24,20 +24,14 @@ def as_float(name: str, values: npt.ArrayLike) -> FloatArray:
         raise ValueError(f"`{name}` is not a rectangular array of numbers ({error}); give floats.") from error
 
 
-def first_index(bad: BoolArray) -> str:
-    """Write the first true position as an index, for example ``[3, 1]``."""
-    return str([int(i) for i in np.argwhere(bad)[0]])
-
-
 def require(ok: AnyArray, values: AnyArray, name: str, problem: str, expected: str) -> None:
     """Raise ValueError at the first position where `ok` is false."""
     if bool(np.all(ok)):
         return
     bad = ~np.asarray(ok, dtype=np.bool_)
-    index = tuple(np.argwhere(bad)[0])
+    index = np.argwhere(bad)[0].tolist()
     raise ValueError(
-        f"`{name}` {problem}: {values[index]} at index {first_index(bad)} "
-        f"({int(bad.sum())} of {bad.size} values); {expected}."
+        f"`{name}` {problem}: {values[tuple(index)]} at index {index} ({bad.sum()} of {bad.size} values); {expected}."
     )
 
 
@@ -58,13 +52,8 @@ def normalised_weights(values: npt.ArrayLike) -> FloatArray:
     require(weights >= 0, weights, "weights", "is negative", "mixture weights are probabilities")
     total = weights.sum(axis=1)
     off = np.abs(total - 1)
-    require(
-        off <= WEIGHT_SUM_TOLERANCE,
-        total,
-        "weights",
-        "has a row that does not sum to 1",
-        "divide each row by its sum",
-    )
+    problem = "has a row that does not sum to 1"
+    require(off <= WEIGHT_SUM_TOLERANCE, total, "weights", problem, "divide each row by its sum")
     rows = off > WEIGHT_SUM_EXACT
     weights[rows] /= total[rows, None]
     return weights
@@ -77,14 +66,32 @@ def variances(name: str, values: npt.ArrayLike, shape: tuple[int, ...]) -> Float
     return array
 
 
-def per_object(name: str, values: npt.ArrayLike, n: int, dtype: type[np.generic]) -> AnyArray:
-    """Return an (n,) array of the given dtype."""
+def per_object(name: str, values: npt.ArrayLike, n: int) -> AnyArray:
+    """Return a copy of (n,) values."""
     array: AnyArray = np.array(values)
     if array.shape != (n,):
         raise ValueError(f"`{name}` has shape {array.shape}; expected one value for each of the {n} objects.")
-    if np.dtype(dtype).kind == "u" and array.size and array.dtype.kind not in "uib":
-        raise ValueError(f"`{name}` has dtype {array.dtype}; expected integer bit flags.")
-    return array.astype(dtype)
+    return array
+
+
+def vector(name: str, values: npt.ArrayLike, n: int) -> FloatArray:
+    """Return `values` as (n,) finite floats, or say what is wrong and where."""
+    array: FloatArray = per_object(name, as_float(name, values), n)
+    require(np.isfinite(array), array, name, "is not finite", "give only objects with a known value")
+    return array
+
+
+def weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
+    """Return weights (n,): finite, not negative, not all zero; ones by default."""
+    if n == 0:
+        raise ValueError("the prediction has no objects; there is nothing to average.")
+    if sample_weight is None:
+        return np.ones(n)
+    weight = vector("sample_weight", sample_weight, n)
+    require(weight >= 0, weight, "sample_weight", "is negative", "give non-negative weights")
+    if not weight.any():
+        raise ValueError("`sample_weight` is zero for every object; give at least one a positive weight.")
+    return weight
 
 
 def points(name: str, values: npt.ArrayLike, n: int, hint: str) -> FloatArray:
@@ -102,6 +109,13 @@ def grid(name: str, values: npt.ArrayLike) -> FloatArray:
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"`{name}` has shape {array.shape}; expected a non-empty 1-D array of redshifts or levels.")
     require(~np.isnan(array), array, name, "is NaN", "give numbers only")
+    return array
+
+
+def probabilities(name: str, values: npt.ArrayLike, n: int, hint: str) -> FloatArray:
+    """Return `points` that are all from 0 to 1."""
+    array = points(name, values, n, hint)
+    require((array >= 0) & (array <= 1), array, name, "is not a probability", "give values from 0 to 1")
     return array
 
 
@@ -123,7 +137,7 @@ def finite(name: str, value: Any) -> float:
 
 def coverage(values: npt.ArrayLike, n: int) -> FloatArray:
     """Return (n,) coverage figures between 0 and 1."""
-    array: FloatArray = per_object("coverage", values, n, np.float64)
+    array: FloatArray = per_object("coverage", values, n).astype(np.float64)
     ok = (array >= 0) & (array <= 1)
     require(ok, array, "coverage", "is outside 0..1", "give a fraction per object")
     return array
@@ -131,29 +145,20 @@ def coverage(values: npt.ArrayLike, n: int) -> FloatArray:
 
 def flags(values: npt.ArrayLike, n: int) -> npt.NDArray[np.uint32]:
     """Return (n,) bit flags."""
-    array = np.array(values)
-    if array.size and array.dtype.kind == "i":
-        require(array >= 0, array, "flags", "is negative", "give bit flags")
-    flags: npt.NDArray[np.uint32] = per_object("flags", values, n, np.uint32)
-    return flags
+    array = per_object("flags", values, n)
+    if array.size and array.dtype.kind not in "uib":
+        raise ValueError(f"`flags` has dtype {array.dtype}; expected integer bit flags.")
+    require(array >= 0, array, "flags", "is negative", "give bit flags")
+    return array.astype(np.uint32)
 
 
-def sample_weight(values: npt.ArrayLike | None, n: int) -> FloatArray:
-    """Return (n,) weights, finite, not negative and not all zero; ones by default."""
-    if n == 0:
-        raise ValueError("the prediction has no objects; there is nothing to average.")
-    if values is None:
-        return np.ones(n)
-    weight = per_object("sample_weight", as_float("sample_weight", values), n, np.float64)
-    ok = np.isfinite(weight) & (weight >= 0)
-    require(ok, weight, "sample_weight", "is negative or not finite", "give non-negative weights")
-    if weight.sum() <= 0:
-        raise ValueError("`sample_weight` sums to zero; give at least one object a positive weight.")
-    return weight
-
-
-def row_index(index: Any, n: int) -> AnyArray:
-    """Return a 1-D boolean mask of length n or 1-D integer positions."""
+def row_index(index: Any, n: int) -> slice | AnyArray:
+    """Return a slice, a boolean mask of length n, or integer positions; an integer is a slice of one row."""
+    if isinstance(index, SupportsIndex) and not isinstance(index, np.ndarray):
+        i = range(n)[index]
+        return slice(i, i + 1)
+    if isinstance(index, slice):
+        return index
     rows: AnyArray = np.asarray(index)
     if rows.size == 0 and rows.dtype.kind == "f":
         rows = rows.astype(np.intp)

@@ -10,7 +10,7 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from gpzed._types import AnyArray, FloatArray
+from gpzed._types import FloatArray
 from gpzed.prediction import checks as check
 from gpzed.prediction import quantiles, scores
 from gpzed.prediction.combine import joined, mixed
@@ -162,21 +162,15 @@ class Prediction:
             Parts of the variance (Eq. 5.9); `input_variance` is zero by default.
         lower, coverage, flags
             As in the class.
-
-        Returns
-        -------
-        Prediction
         """
         centre = check.as_float("mean", mean)
         if centre.ndim != 1:
             raise ValueError(f"`mean` has shape {centre.shape}; expected (n,), one mean per object.")
         parts = {"model_variance": model_variance, "noise_variance": noise_variance}
         parts["input_variance"] = 0.0 if input_variance is None else input_variance
-        ready: dict[str, Any] = {"lower": lower, "coverage": coverage, "flags": flags}
-        ready |= {"weights": np.ones((len(centre), 1)), "means": centre[:, None]}
-        for name, value in parts.items():
-            ready[f"{name}s"] = check.points(name, value, len(centre), "")[:, None]
-        return cls(**ready)
+        columns = (check.points(name, value, len(centre), "")[:, None] for name, value in parts.items())
+        ones = np.ones((len(centre), 1))
+        return cls(ones, centre[:, None], *columns, lower=lower, coverage=coverage, flags=flags)
 
     @classmethod
     def from_cut(
@@ -230,13 +224,7 @@ class Prediction:
 
     def __getitem__(self, index: SupportsIndex | slice | npt.ArrayLike) -> Prediction:
         """Return a Prediction for some of the objects; an integer gives one of length 1."""
-        if isinstance(index, SupportsIndex) and not isinstance(index, np.ndarray):
-            i = range(len(self))[index]
-            rows: slice | AnyArray = slice(i, i + 1)
-        elif isinstance(index, slice):
-            rows = index
-        else:
-            rows = check.row_index(index, len(self))
+        rows = check.row_index(index, len(self))
         return self.changed(
             components=self.components.take(rows),
             coverage=None if self.coverage is None else self.coverage[rows],
@@ -269,6 +257,14 @@ class Prediction:
         out = np.empty(len(self))
         for rows, part in self.components.rows(self.lower, cost):
             out[rows] = kernel(part, rows)
+        return out
+
+    def _on_grid(self, grid: npt.ArrayLike, kernel: Callable[[Mixture, FloatArray], FloatArray]) -> FloatArray:
+        """Fill an (n, g) array chunk by chunk."""
+        at = check.grid("grid", grid)
+        out = np.empty((len(self), len(at)))
+        for rows, part in self.components.rows(self.lower, len(at)):
+            out[rows] = kernel(part, np.broadcast_to(at, out[rows].shape))
         return out
 
     @cached_property
@@ -321,27 +317,18 @@ class Prediction:
 
     def pdf_grid(self, grid: npt.ArrayLike) -> FloatArray:
         """Density of every object at every point of a grid (g,), shape (n, g)."""
-        at = check.grid("grid", grid)
-        out = np.empty((len(self), len(at)))
-        for rows, part in self.components.rows(self.lower, len(at)):
-            out[rows] = np.exp(log_pdf(part, np.broadcast_to(at, out[rows].shape)))
-        return out
+        return self._on_grid(grid, lambda part, z: np.exp(log_pdf(part, z)))
 
     def cdf_grid(self, grid: npt.ArrayLike) -> FloatArray:
         """Probability below every point of a grid (g,), shape (n, g)."""
-        at = check.grid("grid", grid)
-        out = np.empty((len(self), len(at)))
-        for rows, part in self.components.rows(self.lower, len(at)):
-            out[rows] = cdf(part, np.broadcast_to(at, out[rows].shape))
-        return out
+        return self._on_grid(grid, cdf)
 
     def quantile(self, q: npt.ArrayLike) -> FloatArray:
         """Redshift below which the probability is q, a scalar or one value per object, shape (n,).
 
         Closed form for K = 1; otherwise bracketed Newton, to about 1e-12 of the distribution's width.
         """
-        at = check.points("q", q, len(self), _USE_GRID.format("levels", "quantile_grid"))
-        check.require((at >= 0) & (at <= 1), at, "q", "is not a probability", "give values from 0 to 1")
+        at = check.probabilities("q", q, len(self), _USE_GRID.format("levels", "quantile_grid"))
         return self._per_object(lambda part, rows: quantiles.quantile(part, at[rows]))
 
     def quantile_grid(self, levels: npt.ArrayLike) -> FloatArray:
@@ -419,7 +406,7 @@ class Prediction:
     def stacked_pdf(self, grid: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> FloatArray:
         """Weighted mean of all densities on a grid (g,), an estimate of n(z), shape (g,)."""
         at = check.grid("grid", grid)
-        weight = check.sample_weight(sample_weight, len(self))
+        weight = check.weights(sample_weight, len(self))
         total = np.zeros(len(at))
         for rows, part in self.components.rows(self.lower, len(at)):
             density = np.exp(log_pdf(part, np.broadcast_to(at, (len(weight[rows]), len(at)))))
@@ -438,9 +425,5 @@ class Prediction:
             Without a grid: the mixture as it is, or one Gaussian for each object, ``qp.stats.norm``: that with the mean
             and the variance of the mixture where there are several. If truncated, ``qp.stats.truncnorm``; ``qp.mixmod``
             cannot be truncated.
-
-        Returns
-        -------
-        qp.Ensemble
         """
         return to_qp(self, grid, kind)

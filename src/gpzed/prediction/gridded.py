@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Literal, NoReturn, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
-from gpzed._types import FloatArray
+from gpzed._types import FloatArray, IntArray
 from gpzed.prediction import checks as check
 from gpzed.prediction.distribution import Prediction
+from gpzed.prediction.mixture import row_chunks
 from gpzed.prediction.point import best_of_table
 from gpzed.prediction.qpform import load_qp
 
-CHUNK_ELEMENTS = 1 << 21
 INTERVAL_STARTS = 201
 
 
@@ -32,10 +32,8 @@ class GriddedPrediction(Prediction):
         Redshifts, strictly increasing, at least two.
     density : array-like of shape (n, g)
         Densities at these redshifts; not negative, not all zero; normalised here.
-    flags : array-like of shape (n,), optional
-        Bit flags, stored as uint32.
-    point : {"mean", "best", "median", "mode"} or array-like of shape (n,)
-        What is quoted as the redshift of each object.
+    flags, point
+        As in `Prediction`.
 
     Examples
     --------
@@ -83,10 +81,7 @@ class GriddedPrediction(Prediction):
 
     def __getitem__(self, index: SupportsIndex | slice | npt.ArrayLike) -> GriddedPrediction:
         """Return a prediction for some of the objects; an integer gives one of length 1."""
-        if isinstance(index, SupportsIndex) and not isinstance(index, np.ndarray):
-            i = range(len(self))[index]
-            index = slice(i, i + 1)
-        rows = index if isinstance(index, slice) else check.row_index(index, len(self))
+        rows = check.row_index(index, len(self))
         flags = None if self.flags is None else self.flags[rows]
         point = self.point if isinstance(self.point, str) else self.point[rows]
         return GriddedPrediction(self.grid, self.density[rows], flags, point)
@@ -135,24 +130,26 @@ class GriddedPrediction(Prediction):
         """All of the variance, shape (n,)."""
         return np.asarray(self._moments.model_variance + self._moments.noise_variance)
 
-    def _row_chunks(self, columns: int) -> Iterator[slice]:
-        step = max(1, CHUNK_ELEMENTS // max(columns, 1))
-        for start in range(0, len(self), step):
-            yield slice(start, start + step)
-
-    def _piece(self, z: FloatArray) -> tuple[npt.NDArray[np.intp], FloatArray, npt.NDArray[np.bool_]]:
-        """Return the piece that each z falls in, how far into it, and whether it is inside the grid."""
+    def _piece(self, z: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return the piece that each z falls in, and how far into it; the nearest end outside the grid."""
         i = np.clip(np.searchsorted(self.grid, z, side="right") - 1, 0, len(self.grid) - 2)
+        return i, np.clip(z, self.grid[0], self.grid[-1]) - self.grid[i]
+
+    def _density_at(self, rows: IntArray | slice, z: FloatArray) -> FloatArray:
+        i, t = self._piece(z)
+        left, right = self.density[rows, i], self.density[rows, i + 1]
         inside = (z >= self.grid[0]) & (z <= self.grid[-1])
-        return i, np.clip(z, self.grid[0], self.grid[-1]) - self.grid[i], inside
+        return np.where(inside, left + (right - left) * (t / np.diff(self.grid)[i]), 0.0)
+
+    def _probability_below(self, rows: IntArray | slice, z: FloatArray) -> FloatArray:
+        i, t = self._piece(z)
+        left, right = self.density[rows, i], self.density[rows, i + 1]
+        return np.clip(self._below[rows, i] + t * (left + 0.5 * (right - left) * (t / np.diff(self.grid)[i])), 0.0, 1.0)
 
     def pdf(self, z: npt.ArrayLike) -> FloatArray:
         """Density at z, a scalar or one value per object, shape (n,)."""
         at = check.points("z", z, len(self), "For the same redshifts for all objects use pdf_grid.")
-        i, t, inside = self._piece(at)
-        rows = np.arange(len(self))
-        left, right = self.density[rows, i], self.density[rows, i + 1]
-        return np.where(inside, left + (right - left) * t / np.diff(self.grid)[i], 0.0)
+        return self._density_at(np.arange(len(self)), at)
 
     def log_pdf(self, z: npt.ArrayLike) -> FloatArray:
         """Log density at z, a scalar or one value per object, shape (n,); -inf where the density is zero."""
@@ -162,30 +159,22 @@ class GriddedPrediction(Prediction):
     def cdf(self, z: npt.ArrayLike) -> FloatArray:
         """Probability below z, a scalar or one value per object, shape (n,)."""
         at = check.points("z", z, len(self), "For the same redshifts for all objects use cdf_grid.")
-        i, t, _ = self._piece(at)
-        rows = np.arange(len(self))
-        left, right = self.density[rows, i], self.density[rows, i + 1]
-        return np.clip(self._below[rows, i] + t * (left + 0.5 * (right - left) * t / np.diff(self.grid)[i]), 0.0, 1.0)
+        return self._probability_below(np.arange(len(self)), at)
 
     def pdf_grid(self, grid: npt.ArrayLike) -> FloatArray:
         """Density of every object at every point of a grid (k,), shape (n, k)."""
-        i, t, inside = self._piece(check.grid("grid", grid))
-        left, right = self.density[:, i], self.density[:, i + 1]
-        return np.where(inside, left + (right - left) * (t / np.diff(self.grid)[i]), 0.0)
+        return self._density_at(slice(None), check.grid("grid", grid))
 
     def cdf_grid(self, grid: npt.ArrayLike) -> FloatArray:
         """Probability below every point of a grid (k,), shape (n, k)."""
-        i, t, _ = self._piece(check.grid("grid", grid))
-        left, right = self.density[:, i], self.density[:, i + 1]
-        return np.clip(self._below[:, i] + t * (left + 0.5 * (right - left) * (t / np.diff(self.grid)[i])), 0.0, 1.0)
+        return self._probability_below(slice(None), check.grid("grid", grid))
 
     def quantile(self, q: npt.ArrayLike) -> FloatArray:
         """Redshift below which the probability is q, a scalar or one value per object, shape (n,)."""
-        at = check.points("q", q, len(self), "For the same levels for all objects use quantile_grid.")
-        check.require((at >= 0) & (at <= 1), at, "q", "is not a probability", "give values from 0 to 1")
+        at = check.probabilities("q", q, len(self), "For the same levels for all objects use quantile_grid.")
         out = np.empty(len(self))
         width = np.diff(self.grid)
-        for rows in self._row_chunks(len(self.grid)):
+        for rows in row_chunks(len(self), len(self.grid)):
             below, level = self._below[rows], at[rows]
             i = np.clip((below <= level[:, None]).sum(axis=1) - 1, 0, len(width) - 1)
             line = np.arange(len(level))
@@ -200,7 +189,7 @@ class GriddedPrediction(Prediction):
     def best(self) -> FloatArray:
         """Redshift of least expected loss, shape (n,), as of `Prediction`, to within the spacing of the grid."""
         out = np.empty(len(self))
-        for rows in self._row_chunks(4 * len(self.grid)):
+        for rows in row_chunks(len(self), 4 * len(self.grid)):
             out[rows] = best_of_table(self.means[rows], self.weights[rows])
         return check.read_only(out)
 
@@ -231,10 +220,10 @@ class GriddedPrediction(Prediction):
         at = check.points("z", z, len(self), "")
         out = np.empty(len(self))
         width = np.diff(self.grid)
-        for rows in self._row_chunks(4 * len(self.grid)):
+        for rows in row_chunks(len(self), 4 * len(self.grid)):
             f, below, truth = self.density[rows], self._below[rows], at[rows]
             slope = 0.5 * np.diff(f, axis=1) / width
-            i, t, _ = self._piece(truth)
+            i, t = self._piece(truth)
             line = np.arange(len(truth))
             left = _squared_integral(below[:, :-1], f[:, :-1], slope, width)
             right = _squared_integral(below[:, :-1] - 1.0, f[:, :-1], slope, width)
@@ -254,7 +243,7 @@ class GriddedPrediction(Prediction):
 
     def stacked_pdf(self, grid: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> FloatArray:
         """Weighted mean of all densities on a grid (k,), an estimate of n(z), shape (k,)."""
-        weight = check.sample_weight(sample_weight, len(self))
+        weight = check.weights(sample_weight, len(self))
         return np.asarray(weight @ self.pdf_grid(grid) / weight.sum())
 
     def to_qp(self, grid: npt.ArrayLike | None = None, *, kind: Literal["mixmod", "norm"] = "mixmod") -> Any:
