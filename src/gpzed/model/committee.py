@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,26 +20,20 @@ from gpzed.model.checkpoint import fingerprint, load_checkpoint, save_checkpoint
 from gpzed.model.coverage import Coverage, learn_coverage
 from gpzed.model.data import TrainingData
 from gpzed.model.member import Member
-from gpzed.model.plan import Plan, Recipe
+from gpzed.model.options import Recipe, make_recipe
 from gpzed.model.recalibration import MIN_ROWS, Recalibration, fit_recalibration
 from gpzed.model.run import HEADS_STAGE, Run, StepInfo
 from gpzed.model.sources import Source
 from gpzed.model.training import Session, Watch, train_member
 from gpzed.prediction import OF_ALL, Prediction
 
+if TYPE_CHECKING:
+    from gpzed.model.estimator import GPzRegressor
+
 
 @dataclass(frozen=True)
 class Committee:
-    """Trained members, and what they learned together.
-
-    Attributes
-    ----------
-    members : tuple of Member
-    coverage : Coverage or None
-        Density of the training inputs.
-    recalibration : Recalibration or None
-        What held-out rows change about predictions.
-    """
+    """Trained members, and what they learned together: where training rows are, and what held-out ones correct."""
 
     members: tuple[Member, ...]
     coverage: Coverage | None = None
@@ -81,14 +77,15 @@ class Committee:
         return parts[0] if len(parts) == 1 else Prediction.mixture(parts)
 
 
-def train_committee(source: Source, plan: Plan, run: Run) -> Committee:
+def train_committee(model: GPzRegressor, source: Source, run: Run) -> Committee:
     """Train all members, then learn coverage and recalibration.
 
     Parameters
     ----------
+    model : GPzRegressor
+        Says how; it is not changed.
     source : Source
         Training rows; every member has its own split.
-    plan : Plan
     run : Run
         Checkpoints, callback and cluster.
 
@@ -97,24 +94,20 @@ def train_committee(source: Source, plan: Plan, run: Run) -> Committee:
     TrainingInterruptedError
         `run.should_stop` said so.
     """
-    n_threads = plan.n_threads or available_threads()
-    n_parallel = min(plan.n_members, n_threads) if run.cluster is None else 1  # each member has the whole cluster
-    *generators, other = np.random.default_rng(plan.random_state).spawn(plan.n_members + 1)
-    jobs = _Jobs(source, plan, run, generators, max(1, n_threads // n_parallel))
-    members = []
+    n_threads = model.n_threads or available_threads()
+    *generators, other = np.random.default_rng(model.random_state).spawn(model.n_members + 1)
+    jobs = _Jobs(source, make_recipe(model, source.n), run, generators)
     with single_threaded_blas():
         try:
-            if n_parallel > 1:
-                members = jobs.run_in_parallel(n_parallel)
-            else:
-                for index in range(plan.n_members):
-                    members.append(train_member(*jobs.prepare(index)))
+            members = jobs.run(n_threads)
         except TrainingInterruptedError:
-            raise TrainingInterruptedError(f"training was stopped; {_what_is_kept(run)}") from None
-        committee = Committee(tuple(members), learn_coverage(jobs.first, other) if plan.coverage else None)
-        rows = source.unseen(jobs.first) if plan.recalibration is not None else None
+            left = ", ".join(f"'{path}'" for path in run.checkpoints())
+            kept = f"its state is kept in {left}" if left else "there was no state to keep yet"
+            raise TrainingInterruptedError(f"training was stopped; {kept}") from None
+        committee = Committee(members, learn_coverage(jobs.first, other) if model.coverage else None)
+        rows = source.unseen(jobs.first) if model.calibrate in ("global", "local") else None
         if rows is not None and len(rows.y) >= MIN_ROWS:
-            committee = _recalibrate(committee, rows, plan.recalibration == "local", Team(n_threads), other)
+            committee = _recalibrate(committee, rows, model.calibrate == "local", Team(n_threads), other)
     if jobs.first.has_errors:
         sample = jobs.first.sample(MIXTURE_ROWS, np.random.default_rng(0))
         warn_of_large_errors(sample.X, sample.X_std)
@@ -123,37 +116,26 @@ def train_committee(source: Source, plan: Plan, run: Run) -> Committee:
     return committee
 
 
+@dataclass
 class _Jobs:
-    """What the training of each member takes; the data of the first are kept."""
+    """The training of members side by side; the data of the first are kept."""
 
-    first: TrainingData
+    source: Source
+    recipe: Recipe
+    run_: Run
+    generators: list[np.random.Generator]
+    halt: threading.Event = field(default_factory=threading.Event)
+    first: TrainingData = field(init=False)
 
-    def __init__(
-        self, source: Source, plan: Plan, run: Run, generators: list[np.random.Generator], n_threads: int
-    ) -> None:
-        self.source, self.plan, self.run, self.generators = source, plan, run, generators
-        self.n_threads = n_threads
-        self.halt = threading.Event()
-
-    def prepare(self, index: int) -> tuple[TrainingData, Recipe, np.random.Generator, int, Watch]:
-        """Return the arguments of `train_member`."""
-        rng = self.generators[index]
-        seed = int(rng.integers(2**63))
-        data = self.source.data(np.random.default_rng(seed))
-        if index == 0:
-            self.first = data
-        recipe = self.plan.recipe
-        path = self.run.checkpoint_of(index, self.plan.n_members)
-        watch = _MemberWatch(index, self.run, path, self.halt)
-        watch.resume((recipe, seed), data)
-        return data, recipe, rng, self.n_threads, watch
-
-    def run_in_parallel(self, n_parallel: int) -> list[Member]:
+    def run(self, n_threads: int) -> tuple[Member, ...]:
         """Train all members; an error or interrupt in one halts the others at their next step."""
+        n = len(self.generators)
+        n_parallel = min(n, n_threads) if self.run_.cluster is None else 1  # each member has the whole cluster
+        train = partial(self._train, n_threads=max(1, n_threads // n_parallel))
+        if n_parallel == 1:
+            return tuple(train(index) for index in range(n))
         with ThreadPoolExecutor(n_parallel) as pool:
-            futures = [
-                pool.submit(lambda i: train_member(*self.prepare(i)), index) for index in range(self.plan.n_members)
-            ]
+            futures = [pool.submit(train, index) for index in range(n)]
             try:
                 for future in as_completed(futures):
                     future.result()
@@ -161,7 +143,17 @@ class _Jobs:
                 self.halt.set()
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
-        return [future.result() for future in futures]
+        return tuple(future.result() for future in futures)
+
+    def _train(self, index: int, n_threads: int) -> Member:
+        rng = self.generators[index]
+        seed = int(rng.integers(2**63))
+        data = self.source.data(np.random.default_rng(seed))
+        if index == 0:
+            self.first = data
+        watch = _MemberWatch(index, self.run_, self.run_.checkpoint_of(index, len(self.generators)), self.halt)
+        watch.resume((self.recipe, seed), data)
+        return train_member(data, self.recipe, rng, n_threads, watch)
 
 
 class HaltedError(Exception):
@@ -219,11 +211,6 @@ class _MemberWatch(Watch):
             self.save()
             raise TrainingInterruptedError
         return wants_end
-
-
-def _what_is_kept(run: Run) -> str:
-    left = [f"'{path}'" for path in run.checkpoints()]
-    return f"its state is kept in {', '.join(left)}" if left else "there was no state to keep yet"
 
 
 def _recalibrate(

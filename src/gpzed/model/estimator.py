@@ -16,7 +16,6 @@ from gpzed.model.committee import Committee, train_committee
 from gpzed.model.fitted import FittedModel
 from gpzed.model.inputs import is_lazy
 from gpzed.model.options import Calibration, Training, check_options
-from gpzed.model.plan import make_plan
 from gpzed.model.run import Run
 from gpzed.model.sources import rows_in_memory, rows_of_collections, rows_of_stream
 
@@ -163,17 +162,7 @@ class GPzRegressor(FittedModel):
         as the mean function; cost weights on the noise precision (section 5); principal components of complete inputs
         (section 6.2); as many rows to choose the iterate by as to train on (section 6.2), all of them at every step.
 
-        Parameters
-        ----------
-        n_basis : int
-        covariance : str
-        **changes
-            Other options of the estimator that shall differ.
-
-        Returns
-        -------
-        GPzRegressor
-            Not fitted.
+        `changes` are other options of the estimator that shall differ.
         """
         return cls(n_basis, covariance, **{**PAPER, **changes})
 
@@ -207,11 +196,6 @@ class GPzRegressor(FittedModel):
             Rows to choose the iterate by, instead of a part of the training rows.
         run : Run or None
             Checkpoints, callback and cluster of this run.
-
-        Returns
-        -------
-        GPzRegressor
-            Itself.
         """
         check_options(self)
         run = run or Run()
@@ -220,7 +204,7 @@ class GPzRegressor(FittedModel):
                 source = rows_of_collections(self, (X, y, sample_weight, X_std), validation_data, client)
             else:
                 source = rows_in_memory(self, (X, y, sample_weight, X_std), validation_data, client)
-            return self._learned(train_committee(source, make_plan(self, source.n), run))
+            return self._learned(train_committee(self, source, run))
 
     def fit_stream(
         self, source: Iterable[Any], *, validation_data: Validation | None = None, run: Run | None = None
@@ -233,21 +217,16 @@ class GPzRegressor(FittedModel):
             Chunks of rows; must give the same chunks each time it is iterated over (a list, or an object whose
             ``__iter__`` opens the file again; not a generator). With a cluster, a list of `dask.delayed` chunks, which
             the workers load once and keep in memory.
-        validation_data : (X, y), (X, y, sample_weight) or (X, y, sample_weight, X_std), or None
+        validation_data : tuple or None
             As in `fit`; by default a random part of every chunk.
         run : Run or None
-            Checkpoints, callback and cluster of this run.
-
-        Returns
-        -------
-        GPzRegressor
-            Itself.
+            As in `fit`.
         """
         check_options(self)
         run = run or Run()
         with run.client() as client:
             rows = rows_of_stream(self, source, validation_data, client)
-            return self._learned(train_committee(rows, make_plan(self, rows.n), run))
+            return self._learned(train_committee(self, rows, run))
 
     def _learned(self, committee: Committee) -> Self:
         """Keep what was learned; warn of members that did not finish."""

@@ -24,13 +24,6 @@ from gpzed.model.recalibration import Recalibration
 from gpzed.prediction import Prediction
 
 
-def predict_lazily(model: Any, X: Any, return_std: bool) -> Any:
-    """Predict for a Dask array or data frame, without computing it."""
-    from gpzed.distributed.collections import predict
-
-    return predict(model, X, return_std)
-
-
 class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Predictions from trained members; `GPzRegressor` adds how they are trained."""
 
@@ -102,14 +95,18 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(np.exp(self.members_[0].parameters.log_eta))
 
     @property
+    def _allows_gaps(self) -> bool:
+        return self.missing == "marginalise"
+
+    @property
     def _all_finite(self) -> bool | str:
         """What scikit-learn's checks should demand of the inputs."""
-        return "allow-nan" if self.missing == "marginalise" else True
+        return "allow-nan" if self._allows_gaps else True
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that NaN is welcome."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing == "marginalise"
+        tags.input_tags.allow_nan = self._allows_gaps
         return tags
 
     @property
@@ -165,7 +162,9 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 raise TypeError(
                     "`X_std` is given for a Dask collection; expected rows in memory, a partition at a time."
                 )
-            return predict_lazily(self, X, return_std)  # type: ignore[no-any-return]
+            from gpzed.distributed.collections import predict
+
+            return predict(self, X, return_std)  # type: ignore[no-any-return]
         prediction = self.predict_distribution(X, X_std=X_std)
         return (prediction.mean, prediction.std) if return_std else prediction.mean
 
@@ -231,22 +230,11 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return result
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file, atomically; read it with `gpzed.load_model`.
-
-        Parameters
-        ----------
-        path : path
-        """
+        """Write the fitted model to one file, atomically; read it with `gpzed.load_model`."""
         write_atomically(path, pack_model(self.to_file()))
 
     def to_file(self, pipeline: dict[str, Any] | None = None) -> ModelFile:
-        """Return what a model file holds of this estimator.
-
-        Parameters
-        ----------
-        pipeline : dict or None
-            What leads from a catalogue to the inputs, as plain JSON types.
-        """
+        """Return what a model file holds of this estimator, and of the `pipeline` from a catalogue to its inputs."""
         check_is_fitted(self, "committee_")
         names = getattr(self, "feature_names_in_", None)
         given: dict[str, Any] = self.get_params()

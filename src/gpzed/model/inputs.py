@@ -95,12 +95,6 @@ def check_validation(estimator: Any, validation_data: Any, has_errors: bool) -> 
     return drop_weightless(RawRows(X, np.asarray(y, dtype=np.float64), omega, errors))
 
 
-def require_rows(n: int) -> None:
-    """Refuse a source with fewer than two rows."""
-    if n < 2:
-        raise ValueError(f"`source` has {n} rows with a positive weight; expected at least 2 to train on.")
-
-
 def require_observations(observed: npt.NDArray[np.bool_]) -> None:
     """Refuse features that were never observed."""
     if not observed.all():

@@ -1,18 +1,25 @@
-"""The options of the estimators: what is allowed, in one table; the record `Training`; the choices behind "auto"."""
+"""The options of the estimator: `Training`, what is allowed, and the `Recipe` that they make for one member."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from gpzed.engine.lbfgs import Budget
-from gpzed.gp.covariance import STRUCTURES, Structure
+from gpzed.errors import DataWarning
+from gpzed.gp.covariance import STRUCTURES, Structure, get_structure
 from gpzed.gp.initialize import InitMethod
+from gpzed.gp.parameters import Layout, MeanFunction
+from gpzed.gp.whitening import WhiteningMethod
+
+if TYPE_CHECKING:
+    from gpzed.model.estimator import GPzRegressor
 
 Calibration = Literal["global", "local", "noise", "none"]
 
@@ -107,6 +114,62 @@ def check_values(options: dict[str, Any]) -> None:
     for name, value in options.items():
         if name in CONSTRAINTS:
             CONSTRAINTS[name](name, value)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that decides how one member is trained; see `gpzed.GPzRegressor` for the meaning of each."""
+
+    n_basis: int
+    covariance: str
+    heteroscedastic: bool
+    relevance: bool
+    mean_function: MeanFunction
+    whitening: WhiteningMethod
+    weighted_precision: bool
+    shape_prior: float
+    calibrate_noise: bool
+    n_heads: int
+    is_alone: bool  # a mixture of several members is wider than each: none needs more noise
+    training: Training
+
+    def layout(self, d: int) -> Layout:
+        """Return the layout of the parameters for d inputs."""
+        return Layout.of(
+            self.n_basis,
+            d,
+            self.covariance,
+            heteroscedastic=self.heteroscedastic,
+            relevance=self.relevance,
+            mean_function=self.mean_function,
+        )
+
+
+def make_recipe(model: GPzRegressor, n: int) -> Recipe:
+    """Return how an estimator trains a member on n rows, what "auto" means settled."""
+    n_basis = model.n_basis
+    if n_basis == "auto":
+        n_basis = choose_n_basis(n, model.n_features_in_, get_structure(model.covariance))
+    elif n_basis > n:
+        warnings.warn(
+            f"`n_basis` is {n_basis}, but there are {n} rows to train on; {n} basis functions are used.",
+            DataWarning,
+            stacklevel=4,
+        )
+    return Recipe(
+        n_basis=int(min(n_basis, n)),
+        covariance=model.covariance,
+        heteroscedastic=model.noise == "heteroscedastic",
+        relevance=model.relevance == "ard",
+        mean_function=model.mean_function,
+        whitening=model.whitening,
+        weighted_precision=model.weighting == "precision",
+        shape_prior=model.shape_prior,
+        calibrate_noise=model.calibrate != "none",
+        n_heads=model.n_heads,
+        is_alone=model.n_members == 1,
+        training=model.training or Training(),
+    )
 
 
 def choose_n_basis(n: int, d: int, structure: Structure) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpzed._types import BoolArray
 from gpzed.incomplete.patterns import RawRows
 from gpzed.model.data import ArrayData, StreamData, TrainingData, merge_duplicates, split_rows
 from gpzed.model.inputs import (
@@ -16,7 +18,6 @@ from gpzed.model.inputs import (
     check_validation,
     is_lazy,
     require_observations,
-    require_rows,
     validate_table,
 )
 
@@ -30,27 +31,28 @@ SHARED_PART = 0.5
 """Part of the held-out rows that all members of a committee have in common, where these serve recalibration."""
 
 
-class Source(Protocol):
-    """Training rows of all members."""
+@dataclass(frozen=True)
+class Source:
+    """Training rows of all members.
 
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        ...
+    Attributes
+    ----------
+    n : int
+        Number of rows.
+    data : callable
+        Splits the rows as one member sees them, some held out, by a random number generator.
+    shared : float
+        Part of the held-out rows, the first ones, that no member trains on; all of them if 1.
+    """
 
-    def data(self, rng: np.random.Generator) -> TrainingData:
-        """Return the rows as one member sees them, some held out."""
+    n: int
+    data: Callable[[np.random.Generator], TrainingData]
+    shared: float = 1.0
 
     def unseen(self, data: TrainingData) -> RawRows | None:
         """Return the rows that no member was trained on, given the data of the first."""
-
-
-@runtime_checkable
-class RowsOnCluster(Protocol):
-    """Rows that the workers of a cluster hold."""
-
-    def split(self, fraction: float, valid: RawRows | None, seed: int) -> TrainingData:
-        """Return the rows as one member sees them, some held out."""
+        rows: RawRows | None = getattr(data, "valid", None)
+        return None if rows is None else rows.take(slice(round(self.shared * len(rows.y))))
 
 
 def rows_in_memory(model: GPzRegressor, given: Given, validation_data: Any, client: Any) -> Source:
@@ -59,7 +61,18 @@ def rows_in_memory(model: GPzRegressor, given: Given, validation_data: Any, clie
     if model.weighting == "likelihood":
         rows = merge_duplicates(rows)
     valid = check_validation(model, validation_data, rows.X_std is not None)
-    return _RowsInMemory(rows, valid, model.validation_fraction, _are_shared(model), client)
+    is_part, are_shared = valid is None, _are_shared(model)
+    fraction = model.validation_fraction if is_part else 0.0
+
+    def data(rng: np.random.Generator) -> TrainingData:
+        train, held = split_rows(rows, fraction, rng, SHARED_PART if are_shared else 0.0)
+        if client is None:
+            return ArrayData(train, held if is_part else valid, valid_is_part=is_part)
+        from gpzed.distributed.data import SpreadData
+
+        return SpreadData(client, train, held if is_part else valid, valid_is_part=is_part)
+
+    return Source(len(rows.y), data, SHARED_PART if is_part and are_shared else 1.0)
 
 
 def rows_of_collections(model: GPzRegressor, given: Given, validation_data: Any, client: Any) -> Source:
@@ -103,22 +116,33 @@ def _delayed_rows(model: GPzRegressor, chunks: list[Any], validation_data: Any, 
         return _chunked_rows(model, chunks, validation_data)
     from gpzed.distributed.data import Partitions
 
-    is_gap = model.missing == "marginalise"
-    loaded = Partitions(client, chunks, model.n_features_in_, _feature_names(model), missing=is_gap)
-    valid = check_validation(model, validation_data, loaded.has_errors)
-    require_rows(loaded.n)
-    require_observations(loaded.observed)
-    return _ChunkedRows(loaded, loaded.n, valid, model.validation_fraction, _are_shared(model))
+    loaded = Partitions(client, chunks, model.n_features_in_, _feature_names(model), missing=model._allows_gaps)
+    return _reread_rows(model, (loaded.n, loaded.observed, loaded.has_errors), validation_data, loaded.split)
 
 
 def _chunked_rows(model: GPzRegressor, source: Iterable[Any], validation_data: Any) -> Source:
-    is_gap = model.missing == "marginalise"
-    chunks = CheckedChunks(source, model.n_features_in_, _feature_names(model), missing=is_gap)
-    n, observed, has_errors = chunks.survey()
-    require_rows(n)
+    chunks = CheckedChunks(source, model.n_features_in_, _feature_names(model), missing=model._allows_gaps)
+    return _reread_rows(model, chunks.survey(), validation_data, partial(StreamData, chunks))
+
+
+def _reread_rows(
+    model: GPzRegressor,
+    found: tuple[int, BoolArray, bool],
+    validation_data: Any,
+    split: Callable[[float, RawRows | None, int], TrainingData],
+) -> Source:
+    """Return rows that are reread on every pass, or kept by workers, given their survey and how they are split."""
+    n, observed, has_errors = found
+    if n < 2:
+        raise ValueError(f"`source` has {n} rows with a positive weight; expected at least 2 to train on.")
     require_observations(observed)
     valid = check_validation(model, validation_data, has_errors)
-    return _ChunkedRows(chunks, n, valid, model.validation_fraction, _are_shared(model))
+    are_shared = _are_shared(model)
+
+    def data(rng: np.random.Generator) -> TrainingData:
+        return split(model.validation_fraction, valid, 0 if are_shared else int(rng.integers(2**31)))
+
+    return Source(n, data)
 
 
 def _are_shared(model: GPzRegressor) -> bool:
@@ -129,56 +153,3 @@ def _are_shared(model: GPzRegressor) -> bool:
 def _feature_names(model: GPzRegressor) -> list[str] | None:
     names = getattr(model, "feature_names_in_", None)
     return None if names is None else [str(name) for name in names]
-
-
-@dataclass(frozen=True)
-class _RowsInMemory:
-    """Rows of this process; with a client, sent to the workers of its cluster."""
-
-    rows: RawRows
-    valid: RawRows | None
-    fraction: float
-    are_shared: bool
-    client: Any
-
-    @property
-    def n(self) -> int:
-        return len(self.rows.y)
-
-    def data(self, rng: np.random.Generator) -> TrainingData:
-        is_part = self.valid is None
-        shared = SHARED_PART if self.are_shared else 0.0
-        train, held = split_rows(self.rows, self.fraction if is_part else 0.0, rng, shared)
-        parts = (train, held if is_part else self.valid)
-        if self.client is None:
-            return ArrayData(*parts, valid_is_part=is_part)
-        from gpzed.distributed.data import SpreadData
-
-        return SpreadData(self.client, *parts, valid_is_part=is_part)
-
-    def unseen(self, data: TrainingData) -> RawRows | None:
-        rows: RawRows | None = getattr(data, "valid", None)
-        if rows is None or self.valid is not None or not self.are_shared:
-            return rows
-        return rows.take(slice(round(SHARED_PART * len(rows.y))))
-
-
-@dataclass(frozen=True)
-class _ChunkedRows:
-    """Rows that are reread on every pass, or kept by the workers of a cluster."""
-
-    chunks: Iterable[RawRows] | RowsOnCluster
-    n: int
-    valid: RawRows | None
-    fraction: float
-    are_shared: bool
-
-    def data(self, rng: np.random.Generator) -> TrainingData:
-        seed = 0 if self.are_shared else int(rng.integers(2**31))
-        if isinstance(self.chunks, RowsOnCluster):
-            return self.chunks.split(self.fraction, self.valid, seed)
-        return StreamData(self.chunks, self.fraction, self.valid, seed)
-
-    def unseen(self, data: TrainingData) -> RawRows | None:
-        rows: RawRows | None = getattr(data, "valid", None)
-        return rows

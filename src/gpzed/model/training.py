@@ -22,7 +22,7 @@ from gpzed.mixture.training import StochasticOptions, fit_heads
 from gpzed.model.data import TrainingData, fit_standardisation
 from gpzed.model.member import Member, TrainingReport
 from gpzed.model.objective import Objective
-from gpzed.model.plan import Recipe
+from gpzed.model.options import Recipe
 
 FIRST_STAGE_ROWS = 12_000
 STAGE_FACTOR = 4
