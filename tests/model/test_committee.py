@@ -23,7 +23,7 @@ def model(wave):
 
 def test_moments_of_the_mixture_are_exact(model, wave):
     X = wave[0][:40]
-    parts = [member.predict(X, Team(1))[0] for member in model.members_]
+    parts = [member.components(X, Team(1)).moments() for member in model.members_]
     means = np.array([part.mean for part in parts])
     nus = np.array([part.model_variance for part in parts])
     noises = np.array([part.noise_variance for part in parts])

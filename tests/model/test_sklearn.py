@@ -83,7 +83,7 @@ def test_the_papers_model_adds_nothing_to_its_one_gaussian(wave):
     (member,) = model.members_
     assert (member.mixture, member.noise_correction, model.coverage_, model.recalibration_) == (None, 0.0, None, None)
     assert (member.layout.k, model.report_.n_rows) == (0, (150,))  # no terms beside the basis functions; half held out
-    p, moments = model.predict_distribution(X), member.predict(X, Team(1))[0]
+    p, moments = model.predict_distribution(X), member.components(X, Team(1)).moments()
     np.testing.assert_array_equal(p.mean, moments.mean)
     np.testing.assert_array_equal(p.variance, moments.model_variance + moments.noise_variance)
     far = model.predict_distribution([[1e3, 1e3]])

@@ -41,15 +41,7 @@ class Checkpoint:
 
 
 def save_checkpoint(path: str | Path, session: Session, run: str) -> None:
-    """Write a session atomically.
-
-    Parameters
-    ----------
-    path : path
-    session : Session
-    run : str
-        Fingerprint of the run.
-    """
+    """Write a session, and the fingerprint of its run, atomically."""
     write_atomically(path, pack_record(KIND, VERSION, Checkpoint(run, session)))
 
 

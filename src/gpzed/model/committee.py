@@ -17,7 +17,7 @@ from gpzed.engine.threads import Team, available_threads, single_threaded_blas
 from gpzed.errors import ClusterError, TrainingInterruptedError
 from gpzed.incomplete.patterns import MIXTURE_ROWS, RawRows, warn_of_large_errors
 from gpzed.model.checkpoint import fingerprint, load_checkpoint, save_checkpoint
-from gpzed.model.coverage import Coverage, learn_coverage
+from gpzed.model.coverage import Coverage, learn_coverage, return_to_prior
 from gpzed.model.data import TrainingData
 from gpzed.model.member import Member
 from gpzed.model.options import Recipe, make_recipe
@@ -60,7 +60,7 @@ class Committee:
         if X_std is not None:  # an outlier may be noise: what matters is where the true inputs are
             X = self.members[0].denoised(X, X_std)
         n_own = sum(len(member.input_labels) for member in self.members)
-        return self.coverage.apply(prediction, X, n_own, team)
+        return return_to_prior(prediction, self.coverage(X, team), self.coverage.mean, self.coverage.variance, n_own)
 
     def recalibrated(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> Prediction:
         """Predict without regard to coverage."""

@@ -26,39 +26,14 @@ _DTYPES = {"<f8", "<f4", "<i8", "<i4", "<u4", "|u1", "|b1", "<u8", "|i1"}
 
 
 def pack_record(kind: str, version: int, record: Any) -> bytes:
-    """Return the content of a file that holds a record.
-
-    Parameters
-    ----------
-    kind : str
-        What the file is, e.g. "model"; one word.
-    version : int
-        Version of the format of that kind.
-    record : dataclass instance
-        See `gpzed.model.records`.
-    """
+    """Return the content of a file of some kind (one word) that holds a record; see `gpzed.model.records`."""
     return pack(kind, version, *to_parts(record))
 
 
 def unpack_record(payload: bytes, kind: str, version: int, record: type[T], *, source: str, error: type[GPzError]) -> T:
-    """Undo `pack_record`.
+    """Undo `pack_record`: return an instance of `record`, or raise an `error` that names `source`.
 
-    Parameters
-    ----------
-    payload : bytes
-    kind : str
-    version : int
-        The latest version that can be read.
-    record : dataclass
-        What the file holds.
-    source : str
-        Name of the file, for messages.
-    error : exception class
-        Raised if the content is truncated, altered, of another kind or of a later version.
-
-    Returns
-    -------
-    instance of `record`
+    `version` is the latest that can be read.
     """
     header, arrays = unpack(payload, kind, version, source=source, error=error)
     try:
@@ -71,18 +46,7 @@ def unpack_record(payload: bytes, kind: str, version: int, record: type[T], *, s
 
 
 def pack(kind: str, version: int, header: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> bytes:
-    """Serialise a header and arrays.
-
-    Parameters
-    ----------
-    kind : str
-        What the file is, e.g. "model"; one word.
-    version : int
-        Version of the format of that kind.
-    header : mapping
-        Anything that JSON can hold.
-    arrays : mapping of str to ndarray
-    """
+    """Serialise a header, of anything that JSON can hold, and arrays."""
     index, chunks = [], []
     for name, array in arrays.items():
         array = np.asarray(array)
@@ -99,24 +63,7 @@ def pack(kind: str, version: int, header: Mapping[str, Any], arrays: Mapping[str
 def unpack(
     payload: bytes, kind: str, version: int, *, source: str, error: type[GPzError]
 ) -> tuple[dict[str, Any], dict[str, AnyArray]]:
-    """Undo `pack`, with a reason for everything that can be wrong.
-
-    Parameters
-    ----------
-    payload : bytes
-    kind : str
-    version : int
-        The latest version that can be read.
-    source : str
-        Name of the file, for messages.
-    error : exception class
-        What to raise.
-
-    Returns
-    -------
-    header : dict
-    arrays : dict of str to ndarray
-    """
+    """Undo `pack`, with a reason for everything that can be wrong."""
     if not payload.startswith(MAGIC):
         what = "is empty" if not payload else "does not begin like a gpzed file"
         raise error(f'"{source}" {what}; expected a gpzed {kind} file. Give the file that gpzed wrote.')

@@ -88,10 +88,6 @@ class Coverage:
         coverage = np.interp(log_density, self.log_density, self.level) * np.exp(below)
         return np.where(np.isnan(X).all(axis=1), 0.0, coverage)
 
-    def apply(self, prediction: Prediction, X: FloatArray, n_own: int, team: Team | None = None) -> Prediction:
-        """Give a prediction for raw inputs X its coverage, and its variance back where that is low."""
-        return return_to_prior(prediction, self(X, team), self.mean, self.variance, n_own)
-
     def whitened(self, X: FloatArray) -> FloatArray:
         """Make the inputs of the density from raw ones, (n, d); missing ones are filled."""
         return self.whitening(self._gaussian.fill(X))
@@ -148,7 +144,7 @@ def fit_coverage(X: FloatArray, y_mean: float, y_variance: float, rng: np.random
     Returns
     -------
     Coverage or None
-        None with fewer than `MIN_ROWS` rows, which tell nothing about a density.
+        None with fewer than `MIN_ROWS` rows.
     """
     X = X[rng.permutation(len(X))[:MAX_ROWS]]
     n = len(X)
@@ -197,23 +193,18 @@ def return_to_prior(
     Parameters
     ----------
     prediction : Prediction
-        Any mixture.
     coverage : ndarray of shape (n,)
     prior_mean, prior_variance : float
         Moments of the training targets.
     n_own : int
         Components that are the models' own; one more is that of the wings.
 
-    Returns
-    -------
-    Prediction
-        With `coverage`. A single Gaussian is widened. A mixture gets one wide Gaussian about its mean (in one with that
-        of the wings, if there are any), with at most the part `MAX_DOUBT` of the probability: the rest stays as it was,
-        since models often reach farther than their training rows. Means stay. What is added to the variance counts as
-        model variance.
-
     Notes
     -----
+    A single Gaussian is widened. A mixture gets one wide Gaussian about its mean (in one with that of the wings, if
+    there are any), with at most the part `MAX_DOUBT` of the probability: the rest stays as it was, since models often
+    reach farther than their training rows. Means stay. What is added to the variance counts as model variance.
+
     At coverage 0 the total variance v is that of the training targets about the predicted mean, ``prior_variance +
     (mean - prior_mean)^2`` (or v, if that is more); the way back is half done at `HALF_WAY`, and left out at ten times
     as much, where it is a ten-thousandth.

@@ -13,7 +13,7 @@ from gpzed.engine.lbfgs import Iteration
 from gpzed.engine.threads import Team
 from gpzed.gp.parameters import Layout, Parameters
 from gpzed.gp.posterior import Posterior
-from gpzed.gp.predictive import Predictive, predict, predict_noisy, variance_forms
+from gpzed.gp.predictive import predict, predict_noisy, variance_forms
 from gpzed.gp.state import State, make_state
 from gpzed.incomplete.blur import Blur
 from gpzed.incomplete.parts import MAX_PARTS, PatternTable, RowParts, parts_with_errors
@@ -117,49 +117,30 @@ class Member:
         whitening = self.standardisation.whitening
         return np.asarray(np.linalg.solve(whitening.matrix.T, self.expected(X, X_std).T).T + whitening.mean)
 
-    def predict(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> tuple[Predictive, RowParts]:
-        """Moments of the predictive distribution of a model without heads for raw inputs, in the units of the target.
-
-        Returns
-        -------
-        Predictive
-            For every part of the rows.
-        RowParts
-        """
-        parts, table = self.parts(X, X_std)
-        state = self.make_state(table.blurs)
-        if parts.V is None:
-            spreads = [self._spread(label, blur) for label, blur in zip(table.labels, table.blurs, strict=True)]
-            moments = predict(parts.X, state, self.posterior, team, parts.blur, spreads)
-        else:
-            moments = predict_noisy(parts.X, parts.V, state, self.posterior, team, self._noisy)
-        mean, nu, noise, added = moments
-        map_ = self.standardisation
-        scale = map_.y_scale
-        return Predictive(map_.y_mean + scale * mean, scale**2 * nu, scale**2 * noise, scale**2 * added), parts
-
     def components(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> Components:
         """Return the Gaussians for raw inputs: one for each, or those of the heads; for every input that may be."""
-        if self.mixture is None:
-            moments, parts = self.predict(X, team, X_std)
-            mean, nu, noise, added = (np.asarray(part)[:, None] for part in moments)
-            return parts.join(_one_model(np.ones_like(mean), mean, nu, noise, added), len(X), self.n_inputs)
         parts, table = self.parts(X, X_std)
-        if parts.V is None:
-            spreads = [self._spread(label, blur) for label, blur in zip(table.labels, table.blurs, strict=True)]
-            found = self.mixture.predict(parts.X, self.layout, team, parts.blur, table.blurs, spreads)
-        else:
-            found = self.mixture.predict_noisy(parts.X, parts.V, np.isnan(X)[parts.row], team, self._noisy)
-        map_ = self.standardisation
+        weights, means, model, noise, inputs = self._moments(X, parts, table, team)
+        map_, labels = self.standardisation, np.zeros(weights.shape[1], dtype=np.intp)
         scale = map_.y_scale
-        components = _one_model(
-            found.weights,
-            map_.y_mean + scale * found.means,
-            scale**2 * found.model_variances,
-            scale**2 * found.noise_variances,
-            scale**2 * found.input_variances,
-        )
-        return parts.join(components, len(X), self.n_inputs)
+        variances = scale**2 * model, scale**2 * noise, scale**2 * inputs
+        found = Components(weights, map_.y_mean + scale * means, *variances, labels, labels)
+        return parts.join(found, len(X), self.n_inputs)
+
+    def _moments(self, X: FloatArray, parts: RowParts, table: PatternTable, team: Team) -> tuple[FloatArray, ...]:
+        """Return weights, means and variances of all Gaussians of parts of rows, target standardised, (parts, K)."""
+        spreads = [self._spread(label, blur) for label, blur in zip(table.labels, table.blurs, strict=True)]
+        if self.mixture is not None:
+            if parts.V is None:
+                return self.mixture.predict(parts.X, self.layout, team, parts.blur, table.blurs, spreads)
+            return self.mixture.predict_noisy(parts.X, parts.V, np.isnan(X)[parts.row], team, self._noisy)
+        state = self.make_state(table.blurs)
+        if parts.V is None:
+            found = predict(parts.X, state, self.posterior, team, parts.blur, spreads)
+        else:
+            found = predict_noisy(parts.X, parts.V, state, self.posterior, team, self._noisy)
+        columns = [np.asarray(part)[:, None] for part in found]
+        return (np.ones_like(columns[0]), *columns)
 
     @property
     def input_labels(self) -> IntArray:
@@ -193,10 +174,3 @@ class Member:
                 self._spreads.pop(next(iter(self._spreads)))
             self._spreads[label] = AddedVariance(self._forms, blur)
         return self._spreads[label]
-
-
-def _one_model(
-    weights: FloatArray, means: FloatArray, model: FloatArray, noise: FloatArray, inputs: FloatArray
-) -> Components:
-    labels = np.zeros(weights.shape[1], dtype=np.intp)
-    return Components(weights, means, model, noise, inputs, labels, labels)

@@ -15,7 +15,6 @@ the density of their PIT values is flattest.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 from scipy.optimize import minimize
@@ -23,8 +22,6 @@ from scipy.special import expit, logsumexp, ndtr
 
 from gpzed._types import AnyArray, FloatArray
 from gpzed.prediction import Prediction
-
-RecalibrationMethod = Literal["none", "global", "local"]
 
 MIN_ROWS = 200
 """Fewer rows than this tell too little."""
@@ -74,18 +71,9 @@ class Recalibration:
         return self.log_scale != 0.0 or self.wing_weight > 0.0 or bool(self.local.any())
 
     def __call__(self, prediction: Prediction, shares: FloatArray | None = None) -> Prediction:
-        """Recalibrate predictions.
+        """Recalibrate predictions; wings are one component more, the last.
 
-        Parameters
-        ----------
-        prediction : Prediction
-        shares : ndarray of shape (n, g), or None
-            How much each object belongs to each region; needed if there are local changes.
-
-        Returns
-        -------
-        Prediction
-            With one component more, the last, if there are wings.
+        `shares`, (n, g), says how much each object belongs to each region; needed if there are local changes.
         """
         if not self.changes:
             return prediction
@@ -118,7 +106,8 @@ def fit_recalibration(
     Parameters
     ----------
     prediction : Prediction
-        Of rows that took no part in the fit.
+        Of held-out rows. Basis functions were not fitted to them, but they chose the iterate and the noise
+        correction, and the weight posterior includes them.
     y : ndarray of shape (n,)
         Their targets.
     omega : ndarray of shape (n,) or None
@@ -127,10 +116,6 @@ def fit_recalibration(
         How much each row belongs to each region of the inputs, for a factor that depends on the region.
     rng : numpy.random.Generator or None
         Of the halves of the cross-validation.
-
-    Returns
-    -------
-    Recalibration
     """
     rng = np.random.default_rng(0) if rng is None else rng
     order = rng.permutation(len(y))[:MAX_ROWS]

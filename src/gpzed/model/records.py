@@ -24,35 +24,13 @@ _codes: dict[type, tuple[Callable[[Any], str], Callable[[str], Any]]] = {}
 
 
 def to_parts(record: Any) -> tuple[dict[str, Any], Arrays]:
-    """Take a record apart.
-
-    Parameters
-    ----------
-    record : dataclass instance
-
-    Returns
-    -------
-    stored : dict
-        Plain JSON types.
-    arrays : dict of str to ndarray
-        By their path in the tree.
-    """
+    """Take a dataclass instance apart: plain JSON types, and arrays by their path in the tree."""
     arrays: Arrays = {}
     return _store(record, type(record), "", arrays), arrays
 
 
 def from_parts(kind: type[T], stored: Any, arrays: Mapping[str, AnyArray]) -> T:
-    """Put a record together from what `to_parts` made of it.
-
-    Parameters
-    ----------
-    kind : dataclass
-    stored : dict
-    arrays : mapping of str to ndarray
-
-    Returns
-    -------
-    instance of `kind`
+    """Put an instance of a dataclass together from what `to_parts` made of it.
 
     Raises
     ------
@@ -67,13 +45,7 @@ def from_parts(kind: type[T], stored: Any, arrays: Mapping[str, AnyArray]) -> T:
 
 
 def store_as_text(kind: type[T], to_text: Callable[[T], str], from_text: Callable[[str], T]) -> None:
-    """Let values of a type that is not a plain record be stored as text.
-
-    Parameters
-    ----------
-    kind : type
-    to_text, from_text : callable
-    """
+    """Let values of a type that is not a plain record be stored as text."""
     _codes[kind] = (to_text, from_text)
 
 

@@ -122,13 +122,7 @@ class Survey:
         return _Regions(label, *(np.asarray(np.bincount(label, part, count), dtype=np.float64) for part in parts))
 
     def group_gain(self, rows: IntArray) -> float:
-        """Return by how much spectra of these objects lower the weighted sum of all variances.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            Objects to be observed.
-        """
+        """Return by how much spectra of these objects lower the weighted sum of all variances."""
         regions = self._regions
         k = np.bincount(regions.label[rows], minlength=len(regions.trained)).astype(np.float64)
         return float(np.sum(regions.lacking(np.zeros_like(k)) - regions.lacking(k)))
@@ -144,7 +138,6 @@ class Survey:
         candidates : ndarray of int, optional
             Objects to choose from; all by default.
         rng : numpy.random.Generator, optional
-            For the draw.
 
         Returns
         -------
@@ -189,14 +182,7 @@ def training_rows(density: Coverage, X: FloatArray) -> FloatArray:
 def probabilities(trained: FloatArray, weight: FloatArray, n_spectra: int) -> FloatArray:
     """Return the probability of each object to be chosen: what training rows lack to be spread as the weights.
 
-    Parameters
-    ----------
-    trained : ndarray of shape (n,)
-        Training rows that each object stands for.
-    weight : ndarray of shape (n,)
-        How much each object matters.
-    n_spectra : int
-        Objects to be chosen, fewer than n: the sum of the probabilities.
+    `trained` training rows stand for each object; the probabilities sum to `n_spectra`, which is less than n.
     """
 
     def filled(level: float) -> FloatArray:

@@ -73,18 +73,7 @@ def train_member(
     n_threads: int | None = None,
     watch: Watch | None = None,
 ) -> Member:
-    """Train one model.
-
-    Parameters
-    ----------
-    data : TrainingData
-    recipe : Recipe
-    rng : numpy.random.Generator
-        For the start only; training itself is deterministic.
-    n_threads : int or None
-    watch : Watch or None
-        Follows training, and may end it.
-    """
+    """Train one model; `rng` is for the start only, and `watch` follows training and may end it."""
     with watch or Watch() as watch:
         work = _Work(data, recipe, rng, n_threads, watch)
         session = work.session
