@@ -52,7 +52,7 @@ def test_parallel_equals_sequential(model, wave):
     X, y = wave
     parallel = quick(n_members=3, n_threads=3).fit(X, y)
     for one, two in zip(model.members_, parallel.members_, strict=True):
-        np.testing.assert_allclose(one.predict(X, Team(1))[0].mean, two.predict(X, Team(1))[0].mean, rtol=1e-10)
+        np.testing.assert_allclose(one.components(X, Team(1)).means, two.components(X, Team(1)).means, rtol=1e-10)
     np.testing.assert_allclose(model.predict(X), parallel.predict(X), rtol=1e-10)
 
 

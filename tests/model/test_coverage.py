@@ -39,7 +39,7 @@ def test_in_the_gap_and_beyond_the_ends_the_variance_is_that_of_the_targets(gap)
 def test_inside_nothing_changes(gap):
     model, _, _ = gap
     inside = np.concatenate([np.linspace(-2.7, -1.3, 20), np.linspace(1.3, 2.7, 20)])[:, None]
-    plain = Prediction.gaussian(*model.members_[0].predict(inside, Team(1))[0])
+    plain = Prediction.of(model.members_[0].components(inside, Team(1)))
     p = model.predict_distribution(inside)
     assert np.all(p.coverage > 0.05)
     np.testing.assert_allclose(p.std, plain.std, rtol=0.02)
