@@ -22,18 +22,10 @@ PAPER_WIDTH = 0.1
 
 @dataclass(frozen=True)
 class BinnedMetrics:
-    """Metrics in b bins at f fractions kept.
+    """Metrics in b bins at f fractions kept: `values` by name, each of shape (f, b), NaN in empty bins.
 
-    Parameters
-    ----------
-    edges : ndarray of shape (b + 1,)
-        Bin edges.
-    fractions : ndarray of shape (f,)
-        Fractions of all objects kept, by smallest predicted variance.
-    counts : ndarray of shape (f, b)
-        Objects in each bin.
-    values : dict of str to ndarray of shape (f, b)
-        Each metric; NaN in empty bins.
+    `edges` (b + 1,) are those of the bins; `fractions` (f,) those of all objects kept, by smallest predicted variance;
+    `counts` (f, b) says how many objects are in each bin.
     """
 
     edges: FloatArray
@@ -49,16 +41,9 @@ class BinnedMetrics:
 
 @dataclass(frozen=True)
 class BoxStatistics:
-    """Box-plot statistics in b bins; NaN in empty bins.
+    """Box-plot statistics in b bins: whiskers `low` and `high`, quartiles and median, each (b,), NaN in empty bins.
 
-    Parameters
-    ----------
-    edges : ndarray of shape (b + 1,)
-        Bin edges.
-    counts : ndarray of shape (b,)
-        Objects in each bin.
-    low, q1, median, q3, high : ndarray of shape (b,)
-        Lower whisker, quartiles and upper whisker.
+    `edges` (b + 1,) are those of the bins, `counts` (b,) the objects in each.
     """
 
     edges: FloatArray
@@ -132,19 +117,9 @@ def uncertainty_boxes(
     edges: npt.ArrayLike | None = None,
     whiskers: tuple[float, float] = (0.0, 1.0),
 ) -> dict[str, BoxStatistics]:
-    """Return box-plot statistics of the model, noise, input and total standard deviation in bins.
+    """Return box-plot statistics of the ``model``, ``noise``, ``input`` and ``total`` standard deviation in bins.
 
-    Parameters
-    ----------
-    z_spec, prediction, by, edges
-        As in `binned_metrics`.
-    whiskers : pair of float
-        Quantiles of the whiskers; by default the full range, as in the paper.
-
-    Returns
-    -------
-    dict of str to BoxStatistics
-        Keys ``model``, ``noise``, ``input`` and ``total``.
+    `by` and `edges` are as in `binned_metrics`; `whiskers` are quantiles, by default the full range, as in the paper.
     """
     z = _checks.truth(z_spec, prediction)
     low, high = whiskers

@@ -15,18 +15,10 @@ from gpzed.prediction import Prediction
 
 @dataclass(frozen=True)
 class PitHistogram:
-    """Histogram of PIT values as a density; a calibrated model gives 1 in every bin.
+    """Histogram of PIT values: `density` (b,) between `edges` (b + 1,); a calibrated model gives 1 in every bin.
 
-    Parameters
-    ----------
-    edges : ndarray of shape (b + 1,)
-        Bin edges from 0 to 1.
-    density : ndarray of shape (b,)
-        Density in each bin.
-    error : float
-        Standard deviation of the density in a bin if the model were calibrated.
-    below, above : float
-        Fractions of objects with PIT < 1e-4 and > 1 - 1e-4: catastrophic outliers, 1e-4 expected.
+    `error` is the standard deviation of the density in a bin if the model were calibrated. `below` and `above` are the
+    fractions of objects with PIT < 1e-4 and > 1 - 1e-4: catastrophic outliers, 1e-4 expected.
     """
 
     edges: FloatArray
@@ -40,10 +32,7 @@ class PitHistogram:
 class QQCurve:
     """Quantiles of the PIT values against those of the uniform distribution.
 
-    Parameters
-    ----------
-    theoretical, empirical : ndarray of shape (g,)
-        Levels, and the PIT values below which these fractions of the objects lie.
+    `theoretical` (g,) are levels, `empirical` (g,) the PIT values below which these fractions of the objects lie.
     """
 
     theoretical: FloatArray
@@ -57,14 +46,9 @@ class QQCurve:
 
 @dataclass(frozen=True)
 class Reliability:
-    """Nominal and actual coverage of central intervals.
+    """Coverage of central intervals: `nominal` (g,) probabilities, and the `actual` (g,) fractions of objects inside.
 
-    Parameters
-    ----------
-    nominal, actual : ndarray of shape (g,)
-        Probability of the intervals, and the fraction of objects inside.
-    error : ndarray of shape (g,)
-        Binomial standard deviation of `actual` if the model were calibrated.
+    `error` (g,) is the binomial standard deviation of `actual` if the model were calibrated.
     """
 
     nominal: FloatArray
@@ -79,16 +63,10 @@ class Reliability:
 
 @dataclass(frozen=True)
 class Pulls:
-    """Residuals in units of the predicted standard deviation.
+    """Residuals in units of the predicted standard deviation, `values` (n,): standard normal for a calibrated Gaussian.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        ``(z_spec - mean) / std``; standard normal for a calibrated Gaussian.
-    mean, std : float
-        Weighted moments of the values; 0 and 1 if calibrated.
-    scaled_deviation : float
-        1.4826 times the median absolute deviation: the width without the outliers.
+    `mean` and `std` are their weighted moments; `scaled_deviation`, 1.4826 times the median absolute deviation, is the
+    width without the outliers.
     """
 
     values: FloatArray
@@ -114,12 +92,6 @@ def pit_histogram(
     sample_weight: npt.ArrayLike | None = None,
 ) -> PitHistogram:
     """Return the histogram of PIT values in `bins` equal bins.
-
-    Parameters
-    ----------
-    z_spec, prediction, sample_weight
-        As in `evaluate`.
-    bins : int
 
     Examples
     --------

@@ -28,15 +28,9 @@ MAX_THRESHOLD, N_THRESHOLDS = 0.2, 201
 
 @dataclass(frozen=True)
 class RejectionCurve:
-    """A metric of the most certain objects, as a function of the fraction kept.
+    """A metric of the most certain objects, `values` (g,), as a function of the fraction kept.
 
-    Parameters
-    ----------
-    metric : str
-    fractions, n_kept : ndarray of shape (g,)
-        Fractions, increasing, and numbers of objects kept.
-    values : ndarray of shape (g,)
-        The metric of the objects kept.
+    `fractions` (g,) increase; `n_kept` (g,) are the numbers of objects.
     """
 
     metric: str
@@ -54,17 +48,9 @@ class RejectionCurve:
 class Improvement:
     """Relative difference of a method to a reference along the fraction kept.
 
-    Parameters
-    ----------
-    metric : str
-    fractions : ndarray of shape (g,)
-        Fractions of the objects kept.
-    values : ndarray of shape (g,)
-        ``100 (method - reference) / |method|`` in per cent, as in the paper's figure; NaN where the
-        method's score is zero.
-    mean : float
-        Average over the range, with the sign turned for scores where higher is better: positive means
-        that the reference is better, as in the paper's table.
+    `values` (g,) are ``100 (method - reference) / |method|`` in per cent, as in the paper's figure; NaN where the
+    method's score is zero. `mean` is their average over the range, with the sign turned for scores where higher is
+    better: positive means that the reference is better, as in the paper's table.
     """
 
     metric: str
@@ -145,18 +131,13 @@ def _cumulative(metric: Metric, values: FloatArray, weight: FloatArray, counts: 
 
 
 def relative_improvement(reference: RejectionCurve, method: RejectionCurve) -> Improvement:
-    """Return how much better `reference` is than `method`, with the paper's formula.
-
-    Parameters
-    ----------
-    reference, method : RejectionCurve
-        Of the same metric and fractions; the reference is GPVC in the paper.
+    """Return how much better `reference` (GPVC in the paper) is than `method`, with the paper's formula.
 
     Raises
     ------
     ValueError
-        If the curves are of different metrics or fractions, or of a metric such as bias or coverage
-        for which neither higher nor lower is better.
+        If the curves are of different metrics or fractions, or of a metric such as bias or coverage for which neither
+        higher nor lower is better.
     """
     if reference.metric != method.metric:
         raise ValueError(f"`reference` is a curve of {reference.metric!r} but `method` of {method.metric!r}.")
@@ -174,14 +155,9 @@ def relative_improvement(reference: RejectionCurve, method: RejectionCurve) -> I
 
 @dataclass(frozen=True)
 class RetainedCurve:
-    """Percentage of objects with a small error, as a function of what counts as small.
+    """FR_e in per cent, `values` (g,), as a function of the error e allowed, `thresholds` (g,), increasing.
 
-    Parameters
-    ----------
-    thresholds : ndarray of shape (g,)
-        Errors e allowed, increasing.
-    values : ndarray of shape (g,)
-        FR_e in per cent: objects with ``|z_spec - z_phot| / (1 + z_spec) < e`` (Eq. 6.3).
+    FR_e is the share of objects with ``|z_spec - z_phot| / (1 + z_spec) < e`` (Eq. 6.3).
     """
 
     thresholds: FloatArray
@@ -195,14 +171,7 @@ def retained_curve(
     thresholds: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
 ) -> RetainedCurve:
-    """Return FR_e for many e at once.
-
-    Parameters
-    ----------
-    z_spec, prediction, sample_weight
-        As in `evaluate`.
-    thresholds : array-like of shape (g,), optional
-        Errors allowed, by default 0 to 0.2 in steps of 0.001.
+    """Return FR_e for many e at once, by default from 0 to 0.2 in steps of 0.001.
 
     Examples
     --------

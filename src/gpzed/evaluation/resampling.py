@@ -17,19 +17,7 @@ from gpzed.prediction import Prediction
 
 @dataclass(frozen=True)
 class BootstrapResult:
-    """A metric with its sampling error.
-
-    Parameters
-    ----------
-    value : float
-        The metric of the whole sample.
-    std : float
-        Standard deviation over the resamples.
-    low, high : float
-        Ends of the central 68 % of the resamples.
-    resamples : ndarray of shape (n_resamples,)
-        The metric of every resample.
-    """
+    """A metric with its sampling error: `std` over the `resamples`, whose central 68 % lie from `low` to `high`."""
 
     value: float
     std: float

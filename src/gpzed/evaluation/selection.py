@@ -21,20 +21,18 @@ REPORTED = ("rmse", "bias", "sigma_nmad", "fr_0.15", "fr_0.05")
 class Selection:
     """The objects chosen, and what was traded for what.
 
-    Parameters
+    Attributes
     ----------
     mask : ndarray of shape (n,)
-        True for the objects chosen.
-    completeness : float
-        Fraction of the objects chosen.
+        True for the objects chosen; `completeness` is their fraction.
     max_std : float
         Largest predicted standard deviation among them.
     predicted_rmse : tuple of float
         RMSE expected from the predicted variances, before and after.
-    before, after : dict of str to float
-        Metrics of all and of the chosen objects; empty without `z_spec`.
     binding : str
         The criterion that set the limit.
+    before, after : dict of str to float
+        Metrics of all and of the chosen objects; empty without `z_spec`.
     """
 
     mask: BoolArray

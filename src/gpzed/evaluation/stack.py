@@ -18,21 +18,18 @@ CHUNK = 20_000
 
 @dataclass(frozen=True)
 class RedshiftDistribution:
-    """Normalised n(z) of one or more (tomographic) samples.
+    """Normalised n(z) of s (tomographic) samples in g bins.
 
     Attributes
     ----------
-    edges : ndarray of shape (g + 1,)
-        Edges of the bins in redshift in which the densities are averaged.
-    sample_edges : ndarray of shape (s + 1,)
-        Edges in the redshift quoted for each object, `Prediction.z_phot`, that separate the samples.
+    edges, sample_edges : ndarray of shape (g + 1,), (s + 1,)
+        Bins in redshift in which the densities are averaged; those in `Prediction.z_phot` that separate the samples.
     density : ndarray of shape (s, g)
         Densities; each integrates to the share of its sample's probability inside `edges`.
-    bootstrap_error : ndarray of shape (s, g)
-        Standard deviation from resampling the objects.
-    committee_error : ndarray of shape (s, g)
-        Standard deviation between the members of the committee; zero without one. It is the error of one member, not
-        of their mean: members share training rows, so averaging them does not reduce it.
+    bootstrap_error, committee_error : ndarray of shape (s, g)
+        Standard deviation from resampling the objects, and between the members of the committee (zero without one).
+        The latter is the error of one member, not of their mean: members share training rows, so averaging does not
+        reduce it.
     mean, mean_error : ndarray of shape (s,)
         Mean redshift of each sample, and both errors in quadrature.
     weight, n : ndarray of shape (s,)

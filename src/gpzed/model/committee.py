@@ -78,16 +78,7 @@ class Committee:
 
 
 def train_committee(model: GPzRegressor, source: Source, run: Run) -> Committee:
-    """Train all members, then learn coverage and recalibration.
-
-    Parameters
-    ----------
-    model : GPzRegressor
-        Says how; it is not changed.
-    source : Source
-        Training rows; every member has its own split.
-    run : Run
-        Checkpoints, callback and cluster.
+    """Train all members of a model, each on its own split of the rows, then learn coverage and recalibration.
 
     Raises
     ------

@@ -50,22 +50,10 @@ MAX_DOUBT = 0.5
 class Coverage:
     """Density of the training inputs, and how to read it.
 
-    Attributes
-    ----------
-    whitening : Whitening
-        From raw inputs to those of the density.
-    density : Density
-        Of whitened inputs.
-    log_density : ndarray of shape (g,)
-        Increasing values of the log density.
-    level : ndarray of shape (g,)
-        Share of the rows kept aside that have less.
-    tail_scale : float
-        Below the first value the share falls by a factor e for every such step of the log density.
-    mean, variance : float
-        Of the training targets: the prediction where nothing else is known.
-    n_rows : int
-        Training rows, of which a part served to learn the density.
+    `density` is of whitened inputs. `level` (g,) is the share of the rows kept aside whose log density is below
+    `log_density` (g,), increasing; below its first value the share falls by a factor e for every `tail_scale`.
+    `mean` and `variance` are those of the training targets: the prediction where nothing else is known. A part of
+    `n_rows` training rows served to learn all this.
     """
 
     whitening: Whitening
@@ -131,21 +119,7 @@ def learn_coverage(data: TrainingData, rng: np.random.Generator) -> Coverage | N
 
 
 def fit_coverage(X: FloatArray, y_mean: float, y_variance: float, rng: np.random.Generator) -> Coverage | None:
-    """Learn the density of training inputs.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Training inputs, or a random part of them; rows are taken in random order.
-    y_mean, y_variance : float
-        Moments of the training targets.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    Coverage or None
-        None with fewer than `MIN_ROWS` rows.
-    """
+    """Learn the density of training inputs X (n, d), taken in random order; None with fewer than `MIN_ROWS` of them."""
     X = X[rng.permutation(len(X))[:MAX_ROWS]]
     n = len(X)
     if n < MIN_ROWS:
@@ -190,20 +164,10 @@ def return_to_prior(
 ) -> Prediction:
     """Let the variance grow back to that of the training targets where these do not cover an object.
 
-    Parameters
-    ----------
-    prediction : Prediction
-    coverage : ndarray of shape (n,)
-    prior_mean, prior_variance : float
-        Moments of the training targets.
-    n_own : int
-        Components that are the models' own; one more is that of the wings.
-
-    Notes
-    -----
-    A single Gaussian is widened. A mixture gets one wide Gaussian about its mean (in one with that of the wings, if
-    there are any), with at most the part `MAX_DOUBT` of the probability: the rest stays as it was, since models often
-    reach farther than their training rows. Means stay. What is added to the variance counts as model variance.
+    Components beyond the `n_own` of the models are wings. A single Gaussian is widened. A mixture gets one wide
+    Gaussian about its mean (in one with that of the wings, if there are any), with at most the part `MAX_DOUBT` of the
+    probability: the rest stays as it was, since models often reach farther than their training rows. Means stay. What
+    is added to the variance counts as model variance.
 
     At coverage 0 the total variance v is that of the training targets about the predicted mean, ``prior_variance +
     (mean - prior_mean)^2`` (or v, if that is more); the way back is half done at `HALF_WAY`, and left out at ten times

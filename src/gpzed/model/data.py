@@ -32,17 +32,7 @@ MAX_STREAM_VALIDATION = 50_000
 
 @dataclass(frozen=True)
 class Standardisation:
-    """Maps raw inputs and targets to those of the model, and predictions back.
-
-    Attributes
-    ----------
-    whitening : Whitening
-    y_mean, y_scale : float
-    inputs : InputModel
-        For rows with missing or noisy inputs.
-    table : PatternTable or None
-        Patterns of the training rows; None once training is over.
-    """
+    """Maps raw inputs and targets to those of the model, and predictions back; `table` serves training only."""
 
     whitening: Whitening
     y_mean: float
@@ -134,15 +124,7 @@ def split_rows(
 
 
 class ArrayData:
-    """Rows in memory, in random order.
-
-    Parameters
-    ----------
-    train : RawRows
-    valid : RawRows or None
-    valid_is_part : bool
-        Whether the held-out rows may serve the final posterior of the weights.
-    """
+    """Rows in memory, in random order; `valid_is_part` lets held-out ones serve the final posterior of the weights."""
 
     def __init__(self, train: RawRows, valid: RawRows | None, *, valid_is_part: bool = True) -> None:
         self.train, self.valid, self.valid_is_part = train, valid, valid_is_part
@@ -196,15 +178,8 @@ def arrays_of(rows: RawRows | None) -> tuple[AnyArray, ...]:
 class StreamData:
     """Rows from a source that can be read again and again, in constant memory.
 
-    Parameters
-    ----------
-    source : iterable of RawRows
-        The same chunks on every pass.
-    fraction : float
-        Part of the rows to hold out, until `MAX_STREAM_VALIDATION` are; ignored if `valid` is given.
-    valid : RawRows or None
-    seed : int
-        Decides which rows are held out, chunk by chunk.
+    A `fraction` of every chunk is held out, by `seed`, until `MAX_STREAM_VALIDATION` rows are; none if `valid` is
+    given.
     """
 
     def __init__(self, source: Iterable[RawRows], fraction: float, valid: RawRows | None, seed: int) -> None:

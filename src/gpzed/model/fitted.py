@@ -80,16 +80,6 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return member.layout.expand_alpha(member.parameters.log_alpha)
 
     @property
-    def noise_weights_(self) -> FloatArray:
-        """Weights u of the log noise precision, (m,)."""
-        return self.members_[0].parameters.u
-
-    @property
-    def noise_offset_(self) -> float:
-        """Offset b of the log noise precision, correction included, target standardised."""
-        return self.members_[0].parameters.b + self.members_[0].noise_correction
-
-    @property
     def noise_weight_precisions_(self) -> FloatArray:
         """Prior precisions eta of u: large where a basis function is irrelevant for the noise."""
         return np.asarray(np.exp(self.members_[0].parameters.log_eta))
@@ -145,17 +135,11 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like or table of shape (n_samples, n_features)
-            For a Dask array or data frame the result is lazy, too: Dask arrays, or series with the same index.
+        X, X_std : array-like or table of shape (n_samples, n_features)
+            As in `predict_distribution`. For a Dask array or data frame the result is lazy, too: Dask arrays, or series
+            with the same index.
         return_std : bool
-        X_std : array-like or table of shape (n_samples, n_features), or None
-            As in `predict_distribution`.
-
-        Returns
-        -------
-        mean : ndarray of shape (n_samples,)
-        std : ndarray of shape (n_samples,)
-            Only if `return_std`; model, noise and input variance together.
+            Whether to return the pair of mean and standard deviation, of all parts of the variance together.
         """
         if is_lazy(X):
             if X_std is not None:

@@ -24,22 +24,9 @@ store_as_text(Structure, lambda structure: structure.code, get_structure)
 
 @dataclass(frozen=True)
 class ModelFile:
-    """What a model file holds.
+    """What a model file holds: an estimator with what it learned, and what leads from a catalogue to its inputs.
 
-    Attributes
-    ----------
-    estimator : str
-        Name of its class.
-    parameters : dict
-        Its options, as plain JSON types.
-    n_features : int
-    feature_names : tuple of str, or None
-        None if the inputs had none.
-    members : tuple of Member
-    coverage : Coverage or None
-    recalibration : Recalibration or None
-    pipeline : dict or None
-        What leads from a catalogue to the inputs, as plain JSON types; None without.
+    `parameters`, the options of the estimator, and `pipeline` are plain JSON types.
     """
 
     estimator: str

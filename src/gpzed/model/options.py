@@ -263,6 +263,5 @@ CONSTRAINTS: dict[str, Check] = {
     "density_components": _count(auto=True),
     "noise_classes": _count(),
     "checkpoint_every": _count(),
-    "length_scale": _one_of("shared", "per_feature"),
 }
 """What every option may be: of the estimators, of `Training`, and of `gpzed.model.run.Run`."""

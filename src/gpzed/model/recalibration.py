@@ -41,20 +41,9 @@ LOG_2PI = float(np.log(2.0 * np.pi))
 class Recalibration:
     """What is done to predictions, and how they were before and after.
 
-    Attributes
-    ----------
-    log_scale : float
-        ln s.
-    wing_weight : float
-        Weight ω of the wider Gaussian; 0 for none.
-    wing_scale : float
-        Factor r of its standard deviation.
-    local : ndarray of shape (g,)
-        What is added to ln s in each region of the inputs; empty if recalibration is global.
-    n_rows : int
-        Rows held out.
-    before, after : dict of str to float
-        ``mll`` and ``pit_ks`` of these rows; after: by cross-validation, each half judged by what the other taught.
+    `log_scale` is ln s, `wing_weight` ω (0 for none) and `wing_scale` r; `local` (g,) is added to ln s in each region
+    of the inputs, and empty if recalibration is global. `before` and `after` have ``mll`` and ``pit_ks`` of the `n_rows`
+    held-out rows; after: by cross-validation, each half judged by what the other taught.
     """
 
     log_scale: float = 0.0
@@ -106,12 +95,10 @@ def fit_recalibration(
     Parameters
     ----------
     prediction : Prediction
-        Of held-out rows. Basis functions were not fitted to them, but they chose the iterate and the noise
-        correction, and the weight posterior includes them.
-    y : ndarray of shape (n,)
-        Their targets.
-    omega : ndarray of shape (n,) or None
-        Their weights.
+        Of held-out rows. Basis functions were not fitted to them, but they chose the iterate and the noise correction,
+        and the weight posterior includes them.
+    y, omega : ndarray of shape (n,)
+        Their targets and weights.
     shares : ndarray of shape (n, g) or None
         How much each row belongs to each region of the inputs, for a factor that depends on the region.
     rng : numpy.random.Generator or None

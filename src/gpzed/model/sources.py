@@ -33,16 +33,9 @@ SHARED_PART = 0.5
 
 @dataclass(frozen=True)
 class Source:
-    """Training rows of all members.
+    """Training rows of all members: their number `n`, and how `data` splits them for one member, by a generator.
 
-    Attributes
-    ----------
-    n : int
-        Number of rows.
-    data : callable
-        Splits the rows as one member sees them, some held out, by a random number generator.
-    shared : float
-        Part of the held-out rows, the first ones, that no member trains on; all of them if 1.
+    The first part `shared` of the held-out rows is the same for all members; all of them if 1.
     """
 
     n: int

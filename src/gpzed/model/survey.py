@@ -43,18 +43,10 @@ MAX_REGIONS, OBJECTS_PER_REGION = 100, 30
 
 @dataclass(frozen=True)
 class _Regions:
-    """Regions of the inputs, and what is known of them.
+    """Regions of the inputs: the `label` of every object, and what is known of each region.
 
-    Attributes
-    ----------
-    label : ndarray of int of shape (n,)
-        Region of every object.
-    trained : ndarray of shape (g,)
-        Expected number of training rows.
-    enough : ndarray of shape (g,)
-        Number of them at which more would remove half of the variance.
-    variance : ndarray of shape (g,)
-        Summed, weighted, capped variance.
+    `trained` is the expected number of training rows, `enough` the number at which more would remove half of the
+    variance, `variance` the summed, weighted, capped one.
     """
 
     label: IntArray
@@ -130,7 +122,7 @@ class Survey:
     def batch(
         self, n_spectra: int, candidates: IntArray | None = None, rng: np.random.Generator | None = None
     ) -> tuple[IntArray, FloatArray]:
-        """Choose objects for spectra that represent, together, what the training rows do not.
+        """Choose up to `n_spectra` objects for spectra that represent, together, what the training rows do not.
 
         Parameters
         ----------
@@ -141,10 +133,9 @@ class Survey:
 
         Returns
         -------
-        rows : ndarray of int of shape (k,)
-            Objects, those that gain most first; at most `n_spectra`.
-        gain : ndarray of shape (k,)
-            By how much each lowers the weighted sum of all variances, once those before it are observed.
+        rows, gain : ndarray of shape (k,)
+            Objects, those that gain most first, and by how much each lowers the weighted sum of all variances, once
+            those before it are observed.
         """
         rng = np.random.default_rng(0) if rng is None else rng
         rows = np.arange(len(self.weight)) if candidates is None else np.asarray(candidates, dtype=np.intp)

@@ -42,12 +42,7 @@ class Session:
 class Watch:
     """Follows the training of a member as a context manager; this one lets it run.
 
-    Attributes
-    ----------
-    session : Session or None
-        An interrupted run to be resumed.
-    records : bool
-        Whether every evaluation is kept, as checkpoints need.
+    `session` is an interrupted run to be resumed; `records` says whether every evaluation is kept, as checkpoints need.
     """
 
     session: Session | None = None

@@ -41,14 +41,12 @@ def mixed(predictions: Sequence[Prediction], weights: npt.ArrayLike | None) -> d
 
 def joined(predictions: Sequence[Prediction]) -> dict[str, Any]:
     """Return the attributes of one prediction for the objects of all."""
-    lower, point = _common_lower(predictions), predictions[0].point
-    same = isinstance(point, str) and all(isinstance(p.point, str) and p.point == point for p in predictions)
     return {
+        "lower": _common_lower(predictions),
         "components": join([p.components for p in predictions]),
-        "lower": lower,
-        "coverage": _joined_values("coverage", predictions),
-        "flags": _joined_values("flags", predictions),
-        "point": point if same else np.concatenate([p.z_phot for p in predictions]),
+        "coverage": joined_values("coverage", predictions),
+        "flags": joined_values("flags", predictions),
+        "point": joined_point(predictions),
     }
 
 
@@ -101,7 +99,16 @@ def _common_lower(predictions: Sequence[Prediction]) -> float | None:
     return bounds[0]
 
 
-def _joined_values(name: str, predictions: Sequence[Prediction]) -> AnyArray | None:
+def joined_point(predictions: Sequence[Prediction]) -> str | FloatArray:
+    """Return the point estimate that all quote, or the numbers quoted."""
+    point = predictions[0].point
+    if isinstance(point, str) and all(isinstance(p.point, str) and p.point == point for p in predictions):
+        return point
+    return np.concatenate([p.z_phot for p in predictions])
+
+
+def joined_values(name: str, predictions: Sequence[Prediction]) -> AnyArray | None:
+    """Return the coverage or flags of the objects of all; given in all or none."""
     values = [getattr(p, name) for p in predictions]
     given = [v is not None for v in values]
     if any(given) and not all(given):

@@ -23,17 +23,9 @@ ARRAYS = ("weights", "means", "model_variances", "noise_variances", "input_varia
 class Components:
     """K Gaussians for each of n objects; arrays are read-only, and trusted: `checked` is the door for others.
 
-    Attributes
-    ----------
-    weights, means : ndarray of shape (n, K)
-        Weights sum to 1 in every row.
-    model_variances, noise_variances, input_variances : ndarray of shape (n, K)
-        Parts of each component's variance.
-    member : ndarray of int of shape (K,)
-        Which model gave a component; components of one model stand together. `OF_ALL` for those of none.
-    input : ndarray of int of shape (K,)
-        Which of the inputs that may be behind what was observed of an object a component is for; within a model,
-        components for one of them stand together.
+    Weights, means and the three parts of the variance have shape (n, K); `gpzed.Prediction` says what they mean.
+    `member` (K,) says which model gave a component, `OF_ALL` for those of none; components of one model stand
+    together, and within a model those for the same `input` (K,).
     """
 
     weights: FloatArray

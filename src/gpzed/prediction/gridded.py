@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from gpzed._types import FloatArray, IntArray
 from gpzed.prediction import checks as check
+from gpzed.prediction.combine import joined_point, joined_values
 from gpzed.prediction.distribution import Prediction
 from gpzed.prediction.mixture import row_chunks
 from gpzed.prediction.point import best_of_table
@@ -104,10 +105,8 @@ class GriddedPrediction(Prediction):
         parts = [part for part in predictions if isinstance(part, GriddedPrediction)]
         if len(parts) != len(predictions) or not parts or any(not np.array_equal(p.grid, parts[0].grid) for p in parts):
             raise ValueError("predictions are not all tabulated on the same grid; give such ones.")
-        flags = None if any(p.flags is None for p in parts) else np.concatenate([np.asarray(p.flags) for p in parts])
-        alike = all(isinstance(p.point, str) and p.point == parts[0].point for p in parts)
-        point = parts[0].point if alike else np.concatenate([p.z_phot for p in parts])
-        return cls(parts[0].grid, np.concatenate([part.density for part in parts]), flags, point)
+        density = np.concatenate([part.density for part in parts])
+        return cls(parts[0].grid, density, joined_values("flags", parts), joined_point(parts))
 
     def truncate(self, lower: float | None) -> GriddedPrediction:
         """Return the same densities cut at `lower` and normalised again (None: as they are)."""

@@ -41,16 +41,9 @@ def row_chunks(n: int, columns: int) -> Iterator[slice]:
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """Mixtures of r objects, with weights that already account for the truncation.
+    """Mixtures of r objects, arrays of shape (K, r, 1); weights, summing to 1, already account for the truncation.
 
-    Parameters
-    ----------
-    weights, means, stds : ndarray of shape (K, r, 1)
-        `weights` are those of the truncated components and sum to 1 over the first axis.
-    alpha : ndarray of shape (K, r, 1) or None
-        ``(lower - means) / stds``; None without truncation.
-    lower : float or None
-        Where the density is cut.
+    `alpha` is ``(lower - means) / stds``; None without truncation.
     """
 
     weights: FloatArray
@@ -66,14 +59,18 @@ class Mixture:
         for size in np.unique(sizes):
             rows = sizes == size
             order = np.argsort(~has_weight[:, rows], axis=0, kind="stable")[:size, :, None]
-            parts = [np.take_along_axis(a[:, rows], order, axis=0) for a in (self.weights, self.means, self.stds)]
-            alpha = None if self.alpha is None else np.take_along_axis(self.alpha[:, rows], order, axis=0)
-            yield rows, Mixture(parts[0], parts[1], parts[2], alpha, self.lower)
+            yield rows, self.take(rows).along(order)
 
     def take(self, rows: AnyArray) -> Mixture:
         """Return the mixtures of some of the objects."""
         alpha = None if self.alpha is None else self.alpha[:, rows]
         return Mixture(self.weights[:, rows], self.means[:, rows], self.stds[:, rows], alpha, self.lower)
+
+    def along(self, k: IntArray) -> Mixture:
+        """Return the components k, (any number, r, any number), of each object."""
+        parts = [np.take_along_axis(a, k, axis=0) for a in (self.weights, self.means, self.stds)]
+        alpha = None if self.alpha is None else np.take_along_axis(self.alpha, k, axis=0)
+        return Mixture(parts[0], parts[1], parts[2], alpha, self.lower)
 
 
 def build(weights: FloatArray, means: FloatArray, stds: FloatArray, lower: float | None) -> Mixture:
@@ -189,18 +186,9 @@ def _tail_excess(a: FloatArray, t: FloatArray, log_q: FloatArray) -> FloatArray:
 
 
 def tail_moments(alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return mean (above the cut) and variance of a standard normal cut below `alpha`.
+    """Return mean above the cut, ``E[t] - alpha``, and variance of a standard normal cut below `alpha`.
 
-    Parameters
-    ----------
-    alpha : ndarray
-        Cut, in standard deviations.
-
-    Returns
-    -------
-    mean, variance : ndarray
-        Mean of the truncated variable above `alpha`, that is ``E[t] - alpha``, and its variance. Both are
-        computed without cancellation for large `alpha`, where they tend to ``1 / alpha`` and ``1 / alpha^2``.
+    Both are computed without cancellation for large `alpha`, where they tend to ``1 / alpha`` and ``1 / alpha^2``.
     """
     near = np.minimum(alpha, SERIES_FROM)
     mills = np.sqrt(2 / np.pi) / erfcx(near * SQRT_HALF)

@@ -172,13 +172,5 @@ def draw(mix: Mixture, which: FloatArray, where: FloatArray) -> FloatArray:
     k = (which > np.cumsum(mix.weights, axis=0)[:-1]).sum(axis=0)[None]  # (1, r, size)
     heavy = np.argmax(mix.weights, axis=0)[None]
     k = np.where(np.take_along_axis(mix.weights, k, axis=0) > 0, k, heavy)
-    alpha = None if mix.alpha is None else np.take_along_axis(mix.alpha, k, axis=0)
-    chosen = Mixture(
-        np.ones(k.shape),
-        np.take_along_axis(mix.means, k, axis=0),
-        np.take_along_axis(mix.stds, k, axis=0),
-        alpha,
-        mix.lower,
-    )
-    drawn: FloatArray = component_quantile(chosen, np.maximum(where, 2.0**-54))[0]
+    drawn: FloatArray = component_quantile(mix.along(k), np.maximum(where, 2.0**-54))[0]
     return drawn
