@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from gpzed._types import FloatArray
 from gpzed.prediction import Prediction
 from gpzed.prediction.checks import level, require, vector, weights
 
-__all__ = ["edges", "fractions", "level", "truth", "truth_and_weights", "vector", "weights", "width_edges"]
+__all__ = ["Weights", "edges", "fractions", "level", "truth", "truth_and_weights", "vector", "weights", "width_edges"]
 
+Weights: TypeAlias = ArrayLike | None
 MAX_BINS = 10_000
 """More bins than this come from missing-value codes among the values."""
 
 
-def truth(z_spec: npt.ArrayLike, prediction: Prediction) -> FloatArray:
+def truth(z_spec: ArrayLike, prediction: Prediction) -> FloatArray:
     """Return spectroscopic redshifts (n,): finite, above -1, as many as predictions and at least one."""
     if len(prediction) == 0:
         raise ValueError("the prediction has no objects; there is nothing to evaluate.")
@@ -25,14 +28,14 @@ def truth(z_spec: npt.ArrayLike, prediction: Prediction) -> FloatArray:
 
 
 def truth_and_weights(
-    z_spec: npt.ArrayLike, prediction: Prediction, sample_weight: npt.ArrayLike | None
+    z_spec: ArrayLike, prediction: Prediction, sample_weight: Weights
 ) -> tuple[FloatArray, FloatArray]:
     """Return `truth` and `weights`, each of shape (n,)."""
     z = truth(z_spec, prediction)
     return z, weights(sample_weight, len(z))
 
 
-def edges(name: str, values: npt.ArrayLike) -> FloatArray:
+def edges(name: str, values: ArrayLike) -> FloatArray:
     """Return bin edges: at least two, finite, strictly increasing."""
     array = np.array(values, dtype=np.float64)
     if array.ndim != 1 or len(array) < 2 or not np.isfinite(array).all() or np.any(np.diff(array) <= 0):
@@ -40,7 +43,7 @@ def edges(name: str, values: npt.ArrayLike) -> FloatArray:
     return array
 
 
-def fractions(name: str, values: npt.ArrayLike) -> FloatArray:
+def fractions(name: str, values: ArrayLike) -> FloatArray:
     """Return fractions (g,), each above 0 and at most 1."""
     array = np.atleast_1d(np.array(values, dtype=np.float64))
     if array.ndim != 1 or array.size == 0 or not np.all((array > 0) & (array <= 1)):

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from gpzed._types import FloatArray, IntArray
 from gpzed.evaluation import _checks
+from gpzed.evaluation._checks import Weights
 from gpzed.evaluation.metrics import lookup, per_object_values
 from gpzed.evaluation.rejection import count_kept, order_by_variance
 from gpzed.prediction import Prediction
@@ -56,14 +57,14 @@ class BoxStatistics:
 
 
 def binned_metrics(
-    z_spec: npt.ArrayLike,
+    z_spec: ArrayLike,
     prediction: Prediction,
     metrics: Sequence[str] = ("bias", "rmse", "sigma_nmad", "fr_0.15"),
     *,
-    by: npt.ArrayLike | None = None,
-    edges: npt.ArrayLike | None = None,
-    fractions: npt.ArrayLike = PAPER_FRACTIONS,
-    sample_weight: npt.ArrayLike | None = None,
+    by: ArrayLike | None = None,
+    edges: ArrayLike | None = None,
+    fractions: ArrayLike = PAPER_FRACTIONS,
+    sample_weight: Weights = None,
 ) -> BinnedMetrics:
     """Return metrics in bins, for the fractions of all objects with the smallest predicted variance.
 
@@ -110,11 +111,11 @@ def binned_metrics(
 
 
 def uncertainty_boxes(
-    z_spec: npt.ArrayLike,
+    z_spec: ArrayLike,
     prediction: Prediction,
     *,
-    by: npt.ArrayLike | None = None,
-    edges: npt.ArrayLike | None = None,
+    by: ArrayLike | None = None,
+    edges: ArrayLike | None = None,
     whiskers: tuple[float, float] = (0.0, 1.0),
 ) -> dict[str, BoxStatistics]:
     """Return box-plot statistics of the ``model``, ``noise``, ``input`` and ``total`` standard deviation in bins.
@@ -143,7 +144,7 @@ def uncertainty_boxes(
     return boxes
 
 
-def _bins(z: FloatArray, by: npt.ArrayLike | None, edges: npt.ArrayLike | None) -> tuple[IntArray, FloatArray]:
+def _bins(z: FloatArray, by: ArrayLike | None, edges: ArrayLike | None) -> tuple[IntArray, FloatArray]:
     """Return the bin of each object, -1 outside, and the edges; bins are closed on the left, the last on both sides."""
     values = z if by is None else _checks.vector("by", by, len(z))
     bins = _checks.width_edges(values, PAPER_WIDTH) if edges is None else _checks.edges("edges", edges)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from gpzed._types import FloatArray
 from gpzed.evaluation import _checks
+from gpzed.evaluation._checks import Weights
 from gpzed.evaluation.metrics import average, root_average, scaled_deviation
 from gpzed.prediction import Prediction
 
@@ -76,7 +77,7 @@ class Pulls:
 
 
 def _transform(
-    z_spec: npt.ArrayLike, prediction: Prediction, sample_weight: npt.ArrayLike | None
+    z_spec: ArrayLike, prediction: Prediction, sample_weight: Weights
 ) -> tuple[FloatArray, FloatArray, float]:
     """Return PIT values (n,), weights (n,) that sum to 1, and the effective number of objects."""
     z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
@@ -85,11 +86,7 @@ def _transform(
 
 
 def pit_histogram(
-    z_spec: npt.ArrayLike,
-    prediction: Prediction,
-    *,
-    bins: int = 20,
-    sample_weight: npt.ArrayLike | None = None,
+    z_spec: ArrayLike, prediction: Prediction, *, bins: int = 20, sample_weight: Weights = None
 ) -> PitHistogram:
     """Return the histogram of PIT values in `bins` equal bins.
 
@@ -109,11 +106,7 @@ def pit_histogram(
 
 
 def qq_curve(
-    z_spec: npt.ArrayLike,
-    prediction: Prediction,
-    *,
-    n_points: int = 99,
-    sample_weight: npt.ArrayLike | None = None,
+    z_spec: ArrayLike, prediction: Prediction, *, n_points: int = 99, sample_weight: Weights = None
 ) -> QQCurve:
     """Return quantiles of the PIT values at `n_points` equally spaced levels inside (0, 1)."""
     if n_points < 1:
@@ -126,11 +119,7 @@ def qq_curve(
 
 
 def reliability(
-    z_spec: npt.ArrayLike,
-    prediction: Prediction,
-    *,
-    levels: npt.ArrayLike | None = None,
-    sample_weight: npt.ArrayLike | None = None,
+    z_spec: ArrayLike, prediction: Prediction, *, levels: ArrayLike | None = None, sample_weight: Weights = None
 ) -> Reliability:
     """Return the actual coverage of central intervals, by default at 5 % to 95 % in steps of 5 % and 99 %."""
     u, weight, n = _transform(z_spec, prediction, sample_weight)
@@ -143,7 +132,7 @@ def reliability(
     return Reliability(nominal, actual, np.sqrt(nominal * (1 - nominal) / n))
 
 
-def pulls(z_spec: npt.ArrayLike, prediction: Prediction, *, sample_weight: npt.ArrayLike | None = None) -> Pulls:
+def pulls(z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = None) -> Pulls:
     """Return residuals divided by the predicted standard deviation, and their width."""
     z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
     values = (z - prediction.mean) / prediction.std

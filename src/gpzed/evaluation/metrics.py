@@ -13,10 +13,11 @@ from functools import partial
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from gpzed._types import FloatArray
 from gpzed.evaluation import _checks
+from gpzed.evaluation._checks import Weights
 from gpzed.prediction import Prediction
 
 PointEstimate: TypeAlias = Literal["z_phot", "best", "mean", "median", "mode"]
@@ -31,9 +32,7 @@ PIT_CLIP = 2.0**-53
 """PIT values are kept this far from 0 and 1, for the logarithms of the Anderson-Darling statistic."""
 
 
-def evaluate(
-    z_spec: npt.ArrayLike, prediction: Prediction, sample_weight: npt.ArrayLike | None = None
-) -> dict[str, float]:
+def evaluate(z_spec: ArrayLike, prediction: Prediction, sample_weight: Weights = None) -> dict[str, float]:
     """Return every metric of `METRICS` by name, and the number of objects as ``n``.
 
     Parameters
@@ -250,12 +249,12 @@ def per_object_values(names: Sequence[str], z: FloatArray, prediction: Predictio
 # ---------------------------------------------------------------- metrics one by one
 
 
-def _score(metric: Metric, z_spec: npt.ArrayLike, prediction: Prediction, weight: npt.ArrayLike | None) -> float:
+def _score(metric: Metric, z_spec: ArrayLike, prediction: Prediction, weight: Weights) -> float:
     z, w = _checks.truth_and_weights(z_spec, prediction, weight)
     return metric.reduce(metric.per_object(z, prediction), w)
 
 
-def mll(z_spec: npt.ArrayLike, prediction: Prediction, *, sample_weight: npt.ArrayLike | None = None) -> float:
+def mll(z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = None) -> float:
     """Return the mean log density at the true redshift; higher is better, -inf if one lies below its truncation.
 
     Parameters are those of `evaluate`, here and in all other metrics.
@@ -270,22 +269,18 @@ def mll(z_spec: npt.ArrayLike, prediction: Prediction, *, sample_weight: npt.Arr
 
 
 def rmse(
-    z_spec: npt.ArrayLike,
-    prediction: Prediction,
-    *,
-    sample_weight: npt.ArrayLike | None = None,
-    point: PointEstimate = "z_phot",
+    z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = None, point: PointEstimate = "z_phot"
 ) -> float:
     """Return the root mean square of ``(z_spec - z_phot) / (1 + z_spec)`` (Eq. 6.2)."""
     return _score(Metric(partial(squared_error, point=point), root_average), z_spec, prediction, sample_weight)
 
 
 def fraction_retained(
-    z_spec: npt.ArrayLike,
+    z_spec: ArrayLike,
     prediction: Prediction,
     *,
     threshold: float = 0.15,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: Weights = None,
     point: PointEstimate = "z_phot",
 ) -> float:
     """Return FR_e, the percentage of objects with ``|z_spec - z_phot| / (1 + z_spec) < threshold``."""
@@ -295,22 +290,14 @@ def fraction_retained(
 
 
 def bias(
-    z_spec: npt.ArrayLike,
-    prediction: Prediction,
-    *,
-    sample_weight: npt.ArrayLike | None = None,
-    point: PointEstimate = "z_phot",
+    z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = None, point: PointEstimate = "z_phot"
 ) -> float:
     """Return the mean of ``(z_spec - z_phot) / (1 + z_spec)``: positive where z_phot is too low."""
     return _score(Metric(partial(normalised_residual, point=point)), z_spec, prediction, sample_weight)
 
 
 def sigma_nmad(
-    z_spec: npt.ArrayLike,
-    prediction: Prediction,
-    *,
-    sample_weight: npt.ArrayLike | None = None,
-    point: PointEstimate = "z_phot",
+    z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = None, point: PointEstimate = "z_phot"
 ) -> float:
     """Return 1.4826 median |dz - median(dz)| with ``dz = (z_spec - z_phot) / (1 + z_spec)``."""
     metric = Metric(partial(normalised_residual, point=point), scaled_deviation)
@@ -318,11 +305,11 @@ def sigma_nmad(
 
 
 def outlier_fraction(
-    z_spec: npt.ArrayLike,
+    z_spec: ArrayLike,
     prediction: Prediction,
     *,
     threshold: float | None = 0.15,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: Weights = None,
     point: PointEstimate = "z_phot",
 ) -> float:
     """Return the fraction (0 to 1) of objects with ``|z_spec - z_phot| / (1 + z_spec) >= threshold``.
@@ -335,12 +322,12 @@ def outlier_fraction(
     return _score(metric, z_spec, prediction, sample_weight)
 
 
-def crps(z_spec: npt.ArrayLike, prediction: Prediction, *, sample_weight: npt.ArrayLike | None = None) -> float:
+def crps(z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = None) -> float:
     """Return the mean continuous ranked probability score, in units of redshift; lower is better."""
     return _score(METRICS["crps"], z_spec, prediction, sample_weight)
 
 
-def cde_loss(z_spec: npt.ArrayLike, prediction: Prediction, *, sample_weight: npt.ArrayLike | None = None) -> float:
+def cde_loss(z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = None) -> float:
     r"""Return the conditional density loss :math:`E \int p^2 - 2 E\, p(z_{spec})` (Izbicki & Lee 2017).
 
     In closed form, truncation included; lower is better.
@@ -349,11 +336,7 @@ def cde_loss(z_spec: npt.ArrayLike, prediction: Prediction, *, sample_weight: np
 
 
 def brier(
-    z_spec: npt.ArrayLike,
-    prediction: Prediction,
-    *,
-    edges: npt.ArrayLike | None = None,
-    sample_weight: npt.ArrayLike | None = None,
+    z_spec: ArrayLike, prediction: Prediction, *, edges: ArrayLike | None = None, sample_weight: Weights = None
 ) -> float:
     """Return the Brier score, the mean of ``sum_bins (P_bin - 1[z_spec in bin])^2``, from 0 (best) to 2.
 
@@ -363,22 +346,22 @@ def brier(
     return _score(Metric(partial(_brier_score, edges=bins)), z_spec, prediction, sample_weight)
 
 
-def pit(z_spec: npt.ArrayLike, prediction: Prediction) -> FloatArray:
+def pit(z_spec: ArrayLike, prediction: Prediction) -> FloatArray:
     """Return the probability integral transform ``cdf(z_spec)`` of each object, shape (n,)."""
     return prediction.cdf(_checks.truth(z_spec, prediction))
 
 
-def pit_ks(z_spec: npt.ArrayLike, prediction: Prediction, *, sample_weight: npt.ArrayLike | None = None) -> float:
+def pit_ks(z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = None) -> float:
     """Return the Kolmogorov-Smirnov distance of the PIT values from the uniform distribution."""
     return _score(METRICS["pit_ks"], z_spec, prediction, sample_weight)
 
 
-def pit_cvm(z_spec: npt.ArrayLike, prediction: Prediction, *, sample_weight: npt.ArrayLike | None = None) -> float:
+def pit_cvm(z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = None) -> float:
     """Return the Cramer-von Mises statistic of the PIT values, scipy's, which grows with n."""
     return _score(METRICS["pit_cvm"], z_spec, prediction, sample_weight)
 
 
-def pit_ad(z_spec: npt.ArrayLike, prediction: Prediction, *, sample_weight: npt.ArrayLike | None = None) -> float:
+def pit_ad(z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = None) -> float:
     """Return the Anderson-Darling statistic A^2 of the PIT values, which grows with n.
 
     PIT values are kept 2^-53 away from 0 and 1, so that one hopeless outlier cannot make it infinite.
@@ -386,12 +369,6 @@ def pit_ad(z_spec: npt.ArrayLike, prediction: Prediction, *, sample_weight: npt.
     return _score(METRICS["pit_ad"], z_spec, prediction, sample_weight)
 
 
-def coverage(
-    z_spec: npt.ArrayLike,
-    prediction: Prediction,
-    *,
-    level: float = 0.68,
-    sample_weight: npt.ArrayLike | None = None,
-) -> float:
+def coverage(z_spec: ArrayLike, prediction: Prediction, *, level: float = 0.68, sample_weight: Weights = None) -> float:
     """Return the fraction (0 to 1) of objects inside their central interval of probability `level`."""
     return _score(Metric(_covered(_checks.level(level))), z_spec, prediction, sample_weight)

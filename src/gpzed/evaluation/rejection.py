@@ -6,18 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from gpzed._types import FloatArray, IntArray
 from gpzed.evaluation import _checks
-from gpzed.evaluation.metrics import (
-    Metric,
-    average,
-    lookup,
-    normalised_residual,
-    per_object_values,
-    root_average,
-)
+from gpzed.evaluation._checks import Weights
+from gpzed.evaluation.metrics import Metric, average, lookup, normalised_residual, per_object_values, root_average
 from gpzed.prediction import Prediction
 
 PAPER_METRICS = ("rmse", "mll", "fr_0.15", "fr_0.05")
@@ -60,12 +54,12 @@ class Improvement:
 
 
 def rejection_curves(
-    z_spec: npt.ArrayLike,
+    z_spec: ArrayLike,
     prediction: Prediction,
     metrics: Sequence[str] = PAPER_METRICS,
     *,
-    fractions: npt.ArrayLike | None = None,
-    sample_weight: npt.ArrayLike | None = None,
+    fractions: ArrayLike | None = None,
+    sample_weight: Weights = None,
 ) -> dict[str, RejectionCurve]:
     """Return metrics of the objects with the smallest predicted variance, for each fraction kept.
 
@@ -107,12 +101,12 @@ def rejection_curves(
 
 
 def rejection_curve(
-    z_spec: npt.ArrayLike,
+    z_spec: ArrayLike,
     prediction: Prediction,
     metric: str = "rmse",
     *,
-    fractions: npt.ArrayLike | None = None,
-    sample_weight: npt.ArrayLike | None = None,
+    fractions: ArrayLike | None = None,
+    sample_weight: Weights = None,
 ) -> RejectionCurve:
     """Return one metric against the fraction kept; see `rejection_curves`."""
     curves = rejection_curves(z_spec, prediction, [metric], fractions=fractions, sample_weight=sample_weight)
@@ -165,11 +159,7 @@ class RetainedCurve:
 
 
 def retained_curve(
-    z_spec: npt.ArrayLike,
-    prediction: Prediction,
-    *,
-    thresholds: npt.ArrayLike | None = None,
-    sample_weight: npt.ArrayLike | None = None,
+    z_spec: ArrayLike, prediction: Prediction, *, thresholds: ArrayLike | None = None, sample_weight: Weights = None
 ) -> RetainedCurve:
     """Return FR_e for many e at once, by default from 0 to 0.2 in steps of 0.001.
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from gpzed._types import FloatArray, IntArray
 from gpzed.evaluation import _checks
+from gpzed.evaluation._checks import Weights
 from gpzed.evaluation.metrics import METRICS, lookup, per_object_values
 from gpzed.prediction import Prediction
 
@@ -28,10 +29,10 @@ class BootstrapResult:
 
 def bootstrap(
     metric: str | Callable[..., float],
-    z_spec: npt.ArrayLike,
+    z_spec: ArrayLike,
     prediction: Prediction,
     *,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: Weights = None,
     n_resamples: int = 200,
     random_state: int | np.random.Generator | None = None,
     **options: Any,
@@ -74,11 +75,11 @@ def bootstrap(
 
 
 def bootstrap_metrics(
-    z_spec: npt.ArrayLike,
+    z_spec: ArrayLike,
     prediction: Prediction,
     metrics: Sequence[str] | None = None,
     *,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: Weights = None,
     n_resamples: int = 100,
     random_state: int | np.random.Generator | None = None,
 ) -> dict[str, BootstrapResult]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from gpzed._types import BoolArray, FloatArray, IntArray
 from gpzed.evaluation import _checks
@@ -52,7 +52,7 @@ class Selection:
 def select(
     prediction: Prediction,
     *,
-    z_spec: npt.ArrayLike | None = None,
+    z_spec: ArrayLike | None = None,
     keep: float | None = None,
     max_std: float | None = None,
     max_rmse: float | None = None,

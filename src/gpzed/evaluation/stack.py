@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from gpzed._types import FloatArray
 from gpzed.evaluation import _checks
+from gpzed.evaluation._checks import Weights
 from gpzed.prediction import OF_ALL, Prediction
 
 CHUNK = 20_000
@@ -75,8 +77,8 @@ class Stack:
 
     def __init__(
         self,
-        edges: npt.ArrayLike,
-        sample_edges: npt.ArrayLike | None = None,
+        edges: ArrayLike,
+        sample_edges: ArrayLike | None = None,
         *,
         n_members: int = 1,
         n_resamples: int = 100,
@@ -97,7 +99,7 @@ class Stack:
         self._weight = np.zeros((versions, s))
         self._n = np.zeros(s, dtype=np.int64)
 
-    def add(self, prediction: Prediction, sample_weight: npt.ArrayLike | None = None) -> None:
+    def add(self, prediction: Prediction, sample_weight: Weights = None) -> None:
         """Add objects, with weights if they have any."""
         found = len(set(prediction.components.member.tolist()) - {OF_ALL})
         if self.n_members not in (1, found):
@@ -160,10 +162,10 @@ def _spread(values: FloatArray) -> FloatArray:
 
 def stack(
     predictions: Prediction | Iterable[Prediction],
-    edges: npt.ArrayLike,
+    edges: ArrayLike,
     *,
-    sample_weight: npt.ArrayLike | None = None,
-    sample_edges: npt.ArrayLike | None = None,
+    sample_weight: Weights = None,
+    sample_edges: ArrayLike | None = None,
     n_members: int = 1,
     n_resamples: int = 100,
     random_state: int | np.random.Generator | None = 0,

@@ -7,11 +7,4 @@ from gpzed.model.member import TrainingReport
 from gpzed.model.options import Training
 from gpzed.model.run import HEADS_STAGE, Run, StepInfo
 
-__all__ = [
-    "HEADS_STAGE",
-    "GPzRegressor",
-    "Run",
-    "StepInfo",
-    "Training",
-    "TrainingReport",
-]
+__all__ = ["HEADS_STAGE", "GPzRegressor", "Run", "StepInfo", "Training", "TrainingReport"]

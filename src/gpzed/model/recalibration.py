@@ -42,7 +42,7 @@ class Recalibration:
     """What is done to predictions, and how they were before and after.
 
     `log_scale` is ln s, `wing_weight` ω (0 for none) and `wing_scale` r; `local` (g,) is added to ln s in each region
-    of the inputs, and empty if recalibration is global. `before` and `after` have ``mll`` and ``pit_ks`` of the `n_rows`
+    of the inputs, and empty if recalibration is global. `before` and `after` have ``mll`` and ``pit_ks`` of `n_rows`
     held-out rows; after: by cross-validation, each half judged by what the other taught.
     """
 

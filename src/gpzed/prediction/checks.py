@@ -6,6 +6,7 @@ from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from gpzed._types import AnyArray, FloatArray, IntArray
 
@@ -16,7 +17,7 @@ WEIGHT_SUM_EXACT = 1e-12
 """Rows already normalised to float64 rounding stay untouched, so that slicing never changes a number."""
 
 
-def as_float(name: str, values: npt.ArrayLike) -> FloatArray:
+def as_float(name: str, values: ArrayLike) -> FloatArray:
     """Copy `values` to float64, or say which argument is not numeric."""
     try:
         return np.array(values, dtype=np.float64)
@@ -35,7 +36,7 @@ def require(ok: AnyArray, values: AnyArray, name: str, problem: str, expected: s
     )
 
 
-def component_array(name: str, values: npt.ArrayLike, shape: tuple[int, ...] | None) -> FloatArray:
+def component_array(name: str, values: ArrayLike, shape: tuple[int, ...] | None) -> FloatArray:
     """Return `values` as a finite (n, K) float array of the given shape."""
     array = as_float(name, values)
     if array.ndim != 2 or array.shape[1] == 0:
@@ -46,7 +47,7 @@ def component_array(name: str, values: npt.ArrayLike, shape: tuple[int, ...] | N
     return array
 
 
-def normalised_weights(values: npt.ArrayLike) -> FloatArray:
+def normalised_weights(values: ArrayLike) -> FloatArray:
     """Return (n, K) weights that are non-negative and sum to 1 in every row."""
     weights = component_array("weights", values, None)
     require(weights >= 0, weights, "weights", "is negative", "mixture weights are probabilities")
@@ -59,14 +60,14 @@ def normalised_weights(values: npt.ArrayLike) -> FloatArray:
     return weights
 
 
-def variances(name: str, values: npt.ArrayLike, shape: tuple[int, ...]) -> FloatArray:
+def variances(name: str, values: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
     """Return (n, K) variances, finite and not negative."""
     array = component_array(name, values, shape)
     require(array >= 0, array, name, "is negative", "variances are squares; check for a sign or a log")
     return array
 
 
-def per_object(name: str, values: npt.ArrayLike, n: int) -> AnyArray:
+def per_object(name: str, values: ArrayLike, n: int) -> AnyArray:
     """Return a copy of (n,) values."""
     array: AnyArray = np.array(values)
     if array.shape != (n,):
@@ -74,14 +75,14 @@ def per_object(name: str, values: npt.ArrayLike, n: int) -> AnyArray:
     return array
 
 
-def vector(name: str, values: npt.ArrayLike, n: int) -> FloatArray:
+def vector(name: str, values: ArrayLike, n: int) -> FloatArray:
     """Return `values` as (n,) finite floats, or say what is wrong and where."""
     array: FloatArray = per_object(name, as_float(name, values), n)
     require(np.isfinite(array), array, name, "is not finite", "give only objects with a known value")
     return array
 
 
-def weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
+def weights(sample_weight: ArrayLike | None, n: int) -> FloatArray:
     """Return weights (n,): finite, not negative, not all zero; ones by default."""
     if n == 0:
         raise ValueError("the prediction has no objects; there is nothing to average.")
@@ -94,7 +95,7 @@ def weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
     return weight
 
 
-def points(name: str, values: npt.ArrayLike, n: int, hint: str) -> FloatArray:
+def points(name: str, values: ArrayLike, n: int, hint: str) -> FloatArray:
     """Return `values`, a scalar or one number per object, as an (n,) float array without NaN."""
     array = as_float(name, values)
     if array.shape not in ((), (n,)):
@@ -103,7 +104,7 @@ def points(name: str, values: npt.ArrayLike, n: int, hint: str) -> FloatArray:
     return np.array(np.broadcast_to(array, (n,)))
 
 
-def grid(name: str, values: npt.ArrayLike) -> FloatArray:
+def grid(name: str, values: ArrayLike) -> FloatArray:
     """Return `values` as a non-empty 1-D float array without NaN."""
     array = as_float(name, values)
     if array.ndim != 1 or array.size == 0:
@@ -112,7 +113,7 @@ def grid(name: str, values: npt.ArrayLike) -> FloatArray:
     return array
 
 
-def probabilities(name: str, values: npt.ArrayLike, n: int, hint: str) -> FloatArray:
+def probabilities(name: str, values: ArrayLike, n: int, hint: str) -> FloatArray:
     """Return `points` that are all from 0 to 1."""
     array = points(name, values, n, hint)
     require((array >= 0) & (array <= 1), array, name, "is not a probability", "give values from 0 to 1")
@@ -135,7 +136,7 @@ def finite(name: str, value: Any) -> float:
     return number
 
 
-def coverage(values: npt.ArrayLike, n: int) -> FloatArray:
+def coverage(values: ArrayLike, n: int) -> FloatArray:
     """Return (n,) coverage figures between 0 and 1."""
     array: FloatArray = per_object("coverage", values, n).astype(np.float64)
     ok = (array >= 0) & (array <= 1)
@@ -143,7 +144,7 @@ def coverage(values: npt.ArrayLike, n: int) -> FloatArray:
     return array
 
 
-def flags(values: npt.ArrayLike, n: int) -> npt.NDArray[np.uint32]:
+def flags(values: ArrayLike, n: int) -> npt.NDArray[np.uint32]:
     """Return (n,) bit flags."""
     array = per_object("flags", values, n)
     if array.size and array.dtype.kind not in "uib":
@@ -186,7 +187,7 @@ def point(name: str, value: Any, known: tuple[str, ...], n: int) -> str | FloatA
     return points(name, value, n, "")
 
 
-def labels(name: str, values: npt.ArrayLike, n_components: int) -> IntArray:
+def labels(name: str, values: ArrayLike, n_components: int) -> IntArray:
     """Return a whole number for each component."""
     array = np.array(values)
     if array.shape != (n_components,) or array.dtype.kind not in "iu":
@@ -197,7 +198,7 @@ def labels(name: str, values: npt.ArrayLike, n_components: int) -> IntArray:
     return array.astype(np.intp)
 
 
-def member_shares(weights: npt.ArrayLike | None, n: int, n_members: int) -> FloatArray:
+def member_shares(weights: ArrayLike | None, n: int, n_members: int) -> FloatArray:
     """Return the weights of members as (n, M) rows that sum to 1; equal by default."""
     if weights is None:
         return np.full((n, n_members), 1 / n_members)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from gpzed._types import AnyArray, FloatArray
 from gpzed.prediction import checks
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpzed.prediction.distribution import Prediction
 
 
-def mixed(predictions: Sequence[Prediction], weights: npt.ArrayLike | None) -> dict[str, Any]:
+def mixed(predictions: Sequence[Prediction], weights: ArrayLike | None) -> dict[str, Any]:
     """Return the attributes of the mixture of several predictions for the same n objects."""
     lower = _common_lower(predictions)
     sizes = [len(p) for p in predictions]

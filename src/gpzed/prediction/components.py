@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from scipy.special import log_ndtr
 
 from gpzed._types import AnyArray, BoolArray, FloatArray, IntArray
@@ -45,13 +45,13 @@ class Components:
     @classmethod
     def checked(
         cls,
-        weights: npt.ArrayLike,
-        means: npt.ArrayLike,
-        model_variances: npt.ArrayLike,
-        noise_variances: npt.ArrayLike,
-        input_variances: npt.ArrayLike | None = None,
-        member: npt.ArrayLike | None = None,
-        input: npt.ArrayLike | None = None,
+        weights: ArrayLike,
+        means: ArrayLike,
+        model_variances: ArrayLike,
+        noise_variances: ArrayLike,
+        input_variances: ArrayLike | None = None,
+        member: ArrayLike | None = None,
+        input: ArrayLike | None = None,
     ) -> Components:
         """Copy and check arrays of others; see `gpzed.Prediction` for what they mean."""
         share = checks.normalised_weights(weights)

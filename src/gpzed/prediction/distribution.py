@@ -9,6 +9,7 @@ from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from gpzed._types import FloatArray
 from gpzed.prediction import checks as check
@@ -90,18 +91,18 @@ class Prediction:
 
     def __init__(
         self,
-        weights: npt.ArrayLike,
-        means: npt.ArrayLike,
-        model_variances: npt.ArrayLike,
-        noise_variances: npt.ArrayLike,
-        input_variances: npt.ArrayLike | None = None,
+        weights: ArrayLike,
+        means: ArrayLike,
+        model_variances: ArrayLike,
+        noise_variances: ArrayLike,
+        input_variances: ArrayLike | None = None,
         *,
-        member: npt.ArrayLike | None = None,
-        input: npt.ArrayLike | None = None,
+        member: ArrayLike | None = None,
+        input: ArrayLike | None = None,
         lower: float | None = None,
-        coverage: npt.ArrayLike | None = None,
-        flags: npt.ArrayLike | None = None,
-        point: str | npt.ArrayLike = "mean",
+        coverage: ArrayLike | None = None,
+        flags: ArrayLike | None = None,
+        point: str | ArrayLike = "mean",
     ) -> None:
         checked = Components.checked(weights, means, model_variances, noise_variances, input_variances, member, input)
         self._set(components=checked, lower=lower, coverage=coverage, flags=flags, point=point)
@@ -127,9 +128,9 @@ class Prediction:
         components: Components,
         *,
         lower: float | None = None,
-        coverage: npt.ArrayLike | None = None,
-        flags: npt.ArrayLike | None = None,
-        point: str | npt.ArrayLike = "mean",
+        coverage: ArrayLike | None = None,
+        flags: ArrayLike | None = None,
+        point: str | ArrayLike = "mean",
     ) -> Prediction:
         """Make predictions of components that need no check; the rest as in the class."""
         made = object.__new__(Prediction)
@@ -143,14 +144,14 @@ class Prediction:
     @classmethod
     def gaussian(
         cls,
-        mean: npt.ArrayLike,
-        model_variance: npt.ArrayLike,
-        noise_variance: npt.ArrayLike,
-        input_variance: npt.ArrayLike | None = None,
+        mean: ArrayLike,
+        model_variance: ArrayLike,
+        noise_variance: ArrayLike,
+        input_variance: ArrayLike | None = None,
         *,
         lower: float | None = None,
-        coverage: npt.ArrayLike | None = None,
-        flags: npt.ArrayLike | None = None,
+        coverage: ArrayLike | None = None,
+        flags: ArrayLike | None = None,
     ) -> Prediction:
         """Make one Gaussian per object, the paper's model.
 
@@ -189,7 +190,7 @@ class Prediction:
         return cls.gaussian(centre, *parts, lower=lower)
 
     @classmethod
-    def mixture(cls, predictions: Sequence[Prediction], weights: npt.ArrayLike | None = None) -> Prediction:
+    def mixture(cls, predictions: Sequence[Prediction], weights: ArrayLike | None = None) -> Prediction:
         """Combine the members of a committee, all predicting the same n objects.
 
         Parameters
@@ -222,7 +223,7 @@ class Prediction:
     def __repr__(self) -> str:
         return f"Prediction(n={len(self)}, n_components={self.n_components}, lower={self.lower})"
 
-    def __getitem__(self, index: SupportsIndex | slice | npt.ArrayLike) -> Prediction:
+    def __getitem__(self, index: SupportsIndex | slice | ArrayLike) -> Prediction:
         """Return a Prediction for some of the objects; an integer gives one of length 1."""
         rows = check.row_index(index, len(self))
         return self.changed(
@@ -259,7 +260,7 @@ class Prediction:
             out[rows] = kernel(part, rows)
         return out
 
-    def _on_grid(self, grid: npt.ArrayLike, kernel: Callable[[Mixture, FloatArray], FloatArray]) -> FloatArray:
+    def _on_grid(self, grid: ArrayLike, kernel: Callable[[Mixture, FloatArray], FloatArray]) -> FloatArray:
         """Fill an (n, g) array chunk by chunk."""
         at = check.grid("grid", grid)
         out = np.empty((len(self), len(at)))
@@ -301,29 +302,29 @@ class Prediction:
         """Square root of the total variance, shape (n,)."""
         return np.sqrt(self.variance)
 
-    def log_pdf(self, z: npt.ArrayLike) -> FloatArray:
+    def log_pdf(self, z: ArrayLike) -> FloatArray:
         """Log density at z, a scalar or one value per object, shape (n,); -inf below `lower`."""
         at = check.points("z", z, len(self), _USE_GRID.format("redshifts", "pdf_grid"))
         return self._per_object(lambda part, rows: log_pdf(part, at[rows, None])[:, 0])
 
-    def pdf(self, z: npt.ArrayLike) -> FloatArray:
+    def pdf(self, z: ArrayLike) -> FloatArray:
         """Density at z, a scalar or one value per object, shape (n,)."""
         return np.exp(self.log_pdf(z))
 
-    def cdf(self, z: npt.ArrayLike) -> FloatArray:
+    def cdf(self, z: ArrayLike) -> FloatArray:
         """Probability below z, a scalar or one value per object, shape (n,)."""
         at = check.points("z", z, len(self), _USE_GRID.format("redshifts", "cdf_grid"))
         return self._per_object(lambda part, rows: cdf(part, at[rows, None])[:, 0])
 
-    def pdf_grid(self, grid: npt.ArrayLike) -> FloatArray:
+    def pdf_grid(self, grid: ArrayLike) -> FloatArray:
         """Density of every object at every point of a grid (g,), shape (n, g)."""
         return self._on_grid(grid, lambda part, z: np.exp(log_pdf(part, z)))
 
-    def cdf_grid(self, grid: npt.ArrayLike) -> FloatArray:
+    def cdf_grid(self, grid: ArrayLike) -> FloatArray:
         """Probability below every point of a grid (g,), shape (n, g)."""
         return self._on_grid(grid, cdf)
 
-    def quantile(self, q: npt.ArrayLike) -> FloatArray:
+    def quantile(self, q: ArrayLike) -> FloatArray:
         """Redshift below which the probability is q, a scalar or one value per object, shape (n,).
 
         Closed form for K = 1; otherwise bracketed Newton, to about 1e-12 of the distribution's width.
@@ -331,7 +332,7 @@ class Prediction:
         at = check.probabilities("q", q, len(self), _USE_GRID.format("levels", "quantile_grid"))
         return self._per_object(lambda part, rows: quantiles.quantile(part, at[rows]))
 
-    def quantile_grid(self, levels: npt.ArrayLike) -> FloatArray:
+    def quantile_grid(self, levels: ArrayLike) -> FloatArray:
         """Quantiles of every object at the levels (g,), shape (n, g)."""
         columns = [self.quantile(float(q)) for q in check.grid("levels", levels)]
         return np.column_stack(columns)
@@ -390,7 +391,7 @@ class Prediction:
             where[rows] = quantiles.draw(part, which[rows], where[rows])
         return where
 
-    def crps(self, z: npt.ArrayLike) -> FloatArray:
+    def crps(self, z: ArrayLike) -> FloatArray:
         """Continuous ranked probability score at z, shape (n,), in closed form (Grimit et al. 2006).
 
         Truncated densities have a closed form too (with Owen's T function); those with less than 1 % of
@@ -403,7 +404,7 @@ class Prediction:
         """Integral of the squared density, shape (n,), in closed form (for the CDE loss)."""
         return self._per_object(lambda part, _: scores.squared_density_integral(part), cost=self.n_components)
 
-    def stacked_pdf(self, grid: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> FloatArray:
+    def stacked_pdf(self, grid: ArrayLike, sample_weight: ArrayLike | None = None) -> FloatArray:
         """Weighted mean of all densities on a grid (g,), an estimate of n(z), shape (g,)."""
         at = check.grid("grid", grid)
         weight = check.weights(sample_weight, len(self))
@@ -414,7 +415,7 @@ class Prediction:
         out: FloatArray = total / weight.sum()
         return out
 
-    def to_qp(self, grid: npt.ArrayLike | None = None, *, kind: Literal["mixmod", "norm"] = "mixmod") -> Any:
+    def to_qp(self, grid: ArrayLike | None = None, *, kind: Literal["mixmod", "norm"] = "mixmod") -> Any:
         """Return a qp ensemble.
 
         Parameters

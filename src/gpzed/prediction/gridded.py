@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, Literal, NoReturn, SupportsIndex
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from gpzed._types import FloatArray, IntArray
 from gpzed.prediction import checks as check
@@ -47,11 +47,7 @@ class GriddedPrediction(Prediction):
     density: FloatArray
 
     def __init__(
-        self,
-        grid: npt.ArrayLike,
-        density: npt.ArrayLike,
-        flags: npt.ArrayLike | None = None,
-        point: str | npt.ArrayLike = "mean",
+        self, grid: ArrayLike, density: ArrayLike, flags: ArrayLike | None = None, point: str | ArrayLike = "mean"
     ) -> None:
         x, f = _checked(grid, density)
         width = np.diff(x)
@@ -80,7 +76,7 @@ class GriddedPrediction(Prediction):
         ends = f"{self.grid[0]:g} to {self.grid[-1]:g}"
         return f"GriddedPrediction(n={len(self)}, grid={ends} in {len(self.grid)} points)"
 
-    def __getitem__(self, index: SupportsIndex | slice | npt.ArrayLike) -> GriddedPrediction:
+    def __getitem__(self, index: SupportsIndex | slice | ArrayLike) -> GriddedPrediction:
         """Return a prediction for some of the objects; an integer gives one of length 1."""
         rows = check.row_index(index, len(self))
         flags = None if self.flags is None else self.flags[rows]
@@ -95,7 +91,7 @@ class GriddedPrediction(Prediction):
         return GriddedPrediction(self.grid, self.density, **given)
 
     @classmethod
-    def mixture(cls, predictions: Sequence[Prediction], weights: npt.ArrayLike | None = None) -> NoReturn:
+    def mixture(cls, predictions: Sequence[Prediction], weights: ArrayLike | None = None) -> NoReturn:
         """Refuse: members are combined before they are tabulated."""
         raise TypeError("tabulated densities have no members to combine; combine them before they are tabulated.")
 
@@ -145,30 +141,30 @@ class GriddedPrediction(Prediction):
         left, right = self.density[rows, i], self.density[rows, i + 1]
         return np.clip(self._below[rows, i] + t * (left + 0.5 * (right - left) * (t / np.diff(self.grid)[i])), 0.0, 1.0)
 
-    def pdf(self, z: npt.ArrayLike) -> FloatArray:
+    def pdf(self, z: ArrayLike) -> FloatArray:
         """Density at z, a scalar or one value per object, shape (n,)."""
         at = check.points("z", z, len(self), "For the same redshifts for all objects use pdf_grid.")
         return self._density_at(np.arange(len(self)), at)
 
-    def log_pdf(self, z: npt.ArrayLike) -> FloatArray:
+    def log_pdf(self, z: ArrayLike) -> FloatArray:
         """Log density at z, a scalar or one value per object, shape (n,); -inf where the density is zero."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.pdf(z)))
 
-    def cdf(self, z: npt.ArrayLike) -> FloatArray:
+    def cdf(self, z: ArrayLike) -> FloatArray:
         """Probability below z, a scalar or one value per object, shape (n,)."""
         at = check.points("z", z, len(self), "For the same redshifts for all objects use cdf_grid.")
         return self._probability_below(np.arange(len(self)), at)
 
-    def pdf_grid(self, grid: npt.ArrayLike) -> FloatArray:
+    def pdf_grid(self, grid: ArrayLike) -> FloatArray:
         """Density of every object at every point of a grid (k,), shape (n, k)."""
         return self._density_at(slice(None), check.grid("grid", grid))
 
-    def cdf_grid(self, grid: npt.ArrayLike) -> FloatArray:
+    def cdf_grid(self, grid: ArrayLike) -> FloatArray:
         """Probability below every point of a grid (k,), shape (n, k)."""
         return self._probability_below(slice(None), check.grid("grid", grid))
 
-    def quantile(self, q: npt.ArrayLike) -> FloatArray:
+    def quantile(self, q: ArrayLike) -> FloatArray:
         """Redshift below which the probability is q, a scalar or one value per object, shape (n,)."""
         at = check.probabilities("q", q, len(self), "For the same levels for all objects use quantile_grid.")
         out = np.empty(len(self))
@@ -214,7 +210,7 @@ class GriddedPrediction(Prediction):
         rng = np.random.default_rng(random_state)
         return np.column_stack([self.quantile(rng.random(len(self))) for _ in range(size)])
 
-    def crps(self, z: npt.ArrayLike) -> FloatArray:
+    def crps(self, z: ArrayLike) -> FloatArray:
         """Continuous ranked probability score at z, shape (n,)."""
         at = check.points("z", z, len(self), "")
         out = np.empty(len(self))
@@ -240,12 +236,12 @@ class GriddedPrediction(Prediction):
         left, right = self.density[:, :-1], self.density[:, 1:]
         return np.asarray(((left**2 + left * right + right**2) * (np.diff(self.grid) / 3.0)).sum(axis=1))
 
-    def stacked_pdf(self, grid: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> FloatArray:
+    def stacked_pdf(self, grid: ArrayLike, sample_weight: ArrayLike | None = None) -> FloatArray:
         """Weighted mean of all densities on a grid (k,), an estimate of n(z), shape (k,)."""
         weight = check.weights(sample_weight, len(self))
         return np.asarray(weight @ self.pdf_grid(grid) / weight.sum())
 
-    def to_qp(self, grid: npt.ArrayLike | None = None, *, kind: Literal["mixmod", "norm"] = "mixmod") -> Any:
+    def to_qp(self, grid: ArrayLike | None = None, *, kind: Literal["mixmod", "norm"] = "mixmod") -> Any:
         """Return a qp ensemble: ``qp.interp``, or one Gaussian of the same mean and variance with ``kind="norm"``."""
         if kind == "norm" and grid is None:
             return Prediction.gaussian(self.mean, 0.0, self.variance).to_qp(kind="norm")
@@ -259,7 +255,7 @@ def _squared_integral(a: FloatArray, b: FloatArray, c: FloatArray, t: FloatArray
     return t * (a**2 + t * (a * b + t * ((b**2 + 2.0 * a * c) / 3.0 + t * (0.5 * b * c + t * 0.2 * c**2))))
 
 
-def _checked(grid: npt.ArrayLike, density: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+def _checked(grid: ArrayLike, density: ArrayLike) -> tuple[FloatArray, FloatArray]:
     x = check.grid("grid", grid).astype(np.float64)
     if len(x) < 2 or not np.all(np.diff(x) > 0.0):
         raise ValueError("`grid` must be two or more strictly increasing redshifts.")

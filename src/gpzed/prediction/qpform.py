@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from gpzed.errors import MissingDependencyError
 from gpzed.prediction import checks as check
@@ -25,7 +25,7 @@ def load_qp() -> Any:
     return qp
 
 
-def to_qp(prediction: Prediction, grid: npt.ArrayLike | None, kind: Literal["mixmod", "norm"]) -> Any:
+def to_qp(prediction: Prediction, grid: ArrayLike | None, kind: Literal["mixmod", "norm"]) -> Any:
     """Return a qp ensemble; see `Prediction.to_qp`."""
     qp = load_qp()
     if grid is not None:

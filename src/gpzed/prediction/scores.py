@@ -6,13 +6,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, owens_t
 
 from gpzed._types import FloatArray
-from gpzed.prediction.mixture import (
-    LOG_SQRT_2PI,
-    Mixture,
-    component_quantile,
-    log_sum_exp,
-    log_tail,
-)
+from gpzed.prediction.mixture import LOG_SQRT_2PI, Mixture, component_quantile, log_sum_exp, log_tail
 
 # A cut that removes less than this probability is ignored by the CRPS, which it changes by about as much.
 NEGLIGIBLE_LOSS = 1e-12
@@ -50,11 +44,7 @@ def _crps(mix: Mixture, z: FloatArray) -> FloatArray:
     whole = (loss < NEGLIGIBLE_LOSS) & (z >= mix.lower)
     closed = ~whole & (above >= CLOSED_FORM_FROM)
     out = np.empty_like(z)
-    for rows, formula in (
-        (whole, _crps_closed),
-        (closed, _crps_truncated),
-        (~whole & ~closed, _crps_quadrature),
-    ):
+    for rows, formula in ((whole, _crps_closed), (closed, _crps_truncated), (~whole & ~closed, _crps_quadrature)):
         if rows.any():
             out[rows] = formula(mix.take(rows), z[rows])
     return out
