@@ -55,10 +55,8 @@ def test_quantiles_invert_the_distribution(rough: GriddedPrediction) -> None:
     for q in (0.0, 1e-6, 0.1, 0.5, 0.77, 1.0):
         np.testing.assert_allclose(rough.cdf(rough.quantile(q)), q, atol=1e-12)
     np.testing.assert_array_equal(rough.median, rough.quantile(0.5))
-    low, high = rough.hpd_interval(0.68)
-    wide = rough.interval(0.68)
+    low, high = rough.interval(0.68)
     np.testing.assert_allclose(rough.cdf(high) - rough.cdf(low), 0.68, atol=1e-9)
-    assert np.all(high - low <= wide[1] - wide[0] + 1e-12)
     drawn = rough.sample(2000, random_state=0)
     np.testing.assert_allclose(drawn.mean(axis=1), rough.mean, atol=5 * rough.std.max() / np.sqrt(2000))
 

@@ -367,20 +367,6 @@ class Prediction:
         tail = 0.5 * (1 - check.level(level))
         return self.quantile(tail), self.quantile(1 - tail)
 
-    def hpd_interval(self, level: float = 0.68) -> tuple[FloatArray, FloatArray]:
-        """Return the ends (n,), (n,) of the shortest interval that holds `level`.
-
-        For a density with one peak this is the highest-density region. With several peaks that region may
-        fall apart; then this is the shortest connected interval, which bridges the gap or keeps to one
-        peak. The left end is searched on a fine grid around every component for K > 1 (exact for K = 1);
-        the right end is the exact quantile, so that the interval holds `level` exactly.
-        """
-        probability = check.level(level)
-        ends = np.empty((2, len(self)))
-        for rows, part in self.components.rows(self.lower, quantiles.INTERVAL_POINTS):
-            ends[:, rows] = quantiles.shortest_interval(part, probability)
-        return ends[0], ends[1]
-
     def sample(self, size: int = 1, random_state: int | np.random.Generator | None = None) -> FloatArray:
         """Draw `size` redshifts for every object, shape (n, size)."""
         if size < 1:

@@ -17,8 +17,6 @@ from gpzed.prediction.mixture import row_chunks
 from gpzed.prediction.point import best_of_table
 from gpzed.prediction.qpform import load_qp
 
-INTERVAL_STARTS = 201
-
 
 class GriddedPrediction(Prediction):
     r"""Predictive densities that are linear between the points of a grid and zero outside it.
@@ -192,16 +190,6 @@ class GriddedPrediction(Prediction):
     def mode(self) -> FloatArray:
         """Highest point of each density, shape (n,)."""
         return np.asarray(self.grid[np.argmax(self.density, axis=1)])
-
-    def hpd_interval(self, level: float = 0.68) -> tuple[FloatArray, FloatArray]:
-        """Return the ends (n,), (n,) of the shortest interval that holds `level`, of many that are tried."""
-        probability = check.level(level)
-        best = (self.quantile(0.0), self.quantile(probability))
-        for start in np.linspace(0.0, 1.0 - probability, INTERVAL_STARTS)[1:]:
-            low, high = self.quantile(start), self.quantile(min(start + probability, 1.0))
-            shorter = high - low < best[1] - best[0]
-            best = (np.where(shorter, low, best[0]), np.where(shorter, high, best[1]))
-        return best
 
     def sample(self, size: int = 1, random_state: int | np.random.Generator | None = None) -> FloatArray:
         """Draw `size` redshifts for every object, shape (n, size)."""

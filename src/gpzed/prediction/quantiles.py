@@ -1,9 +1,9 @@
-"""Quantiles, modes and shortest intervals of Gaussian mixtures, for many objects at once."""
+"""Quantiles, modes and draws of Gaussian mixtures, for many objects at once."""
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.special import log_ndtr
 
 from gpzed._types import FloatArray
 from gpzed.prediction.mixture import Mixture, cdf, component_quantile, log_pdf
@@ -12,8 +12,6 @@ MAX_ITERATIONS = 200
 # Mean-shift starts: a mixture with more modes of nearly equal height than this is a matter of taste.
 MODE_STARTS = 3
 MODE_ITERATIONS = 60
-# Search points of the shortest interval, shared out among the components.
-INTERVAL_POINTS = 320
 
 
 def quantile(mix: Mixture, q: FloatArray) -> FloatArray:
@@ -129,42 +127,6 @@ def _polish_mode(mix: Mixture, z: FloatArray, floor: float) -> FloatArray:
         better = new_height >= height
         z, height = np.where(better, following, z), np.where(better, new_height, height)
     return z
-
-
-def shortest_interval(mix: Mixture, level: float) -> tuple[FloatArray, FloatArray]:
-    """Return the ends (r,), (r,) of the shortest interval that holds the probability `level`."""
-    if mix.means.shape[0] == 1:
-        return _shortest_single(mix, level)
-    grid = _search_grid(mix)  # (r, g)
-    f = cdf(mix, grid)
-    offset = 2.0 * np.arange(len(f))[:, None]
-    reach = np.minimum(f + level, 1.0)
-    ends = np.interp((reach + offset).ravel(), (f + offset).ravel(), grid.ravel()).reshape(f.shape)
-    width = np.where(f + level <= f[:, -1:], ends - grid, np.inf)
-    start = grid[np.arange(len(grid)), np.argmin(width, axis=1)]
-    below = np.minimum(cdf(mix, start[:, None])[:, 0], 1 - level)
-    return start, quantile(mix, below + level)
-
-
-def _shortest_single(mix: Mixture, level: float) -> tuple[FloatArray, FloatArray]:
-    """Return the shortest interval of one Gaussian: symmetric, or from the cut where that is nearer."""
-    centre, std = mix.means[0, :, 0], mix.stds[0, :, 0]
-    if mix.alpha is None or mix.lower is None:
-        half = std * ndtri(0.5 * (1 + level))
-        return centre - half, centre + half
-    tail = ndtr(-mix.alpha[0, :, 0])
-    half = std * ndtri(0.5 * (1 + level * tail))
-    symmetric = centre - half >= mix.lower
-    from_cut = quantile(mix, np.full(len(centre), level))
-    return np.where(symmetric, centre - half, mix.lower), np.where(symmetric, centre + half, from_cut)
-
-
-def _search_grid(mix: Mixture) -> FloatArray:
-    """Return sorted points (r, g) dense around every component, so that no narrow peak is missed."""
-    n_nodes = max(17, INTERVAL_POINTS // len(mix.means))
-    nodes = ndtr(np.linspace(-6.0, 6.0, n_nodes))[None, :]
-    points = component_quantile(mix, np.broadcast_to(nodes, (mix.means.shape[1], n_nodes)))  # (K, r, g)
-    return np.sort(np.moveaxis(points, 0, 1).reshape(mix.means.shape[1], -1), axis=1)
 
 
 def draw(mix: Mixture, which: FloatArray, where: FloatArray) -> FloatArray:
