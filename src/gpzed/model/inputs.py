@@ -57,13 +57,7 @@ def validate_table(estimator: Any, X: Any, y: Any = "no_validation", *, reset: b
 
 
 def check_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, X_std: Any) -> RawRows:
-    """Check training rows in memory; those of weight zero are left out.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two, or a feature was never observed.
-    """
+    """Check training rows in memory: at least two of positive weight, the others left out; all features observed."""
     X, y = validate_table(
         estimator, X, y, y_numeric=True, ensure_min_samples=2, ensure_all_finite=estimator._all_finite
     )
@@ -106,13 +100,7 @@ def require_observations(observed: npt.NDArray[np.bool_]) -> None:
 
 
 def check_weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
-    """Weights as float64 of shape (n,); ones if None.
-
-    Raises
-    ------
-    ValueError
-        If the length is wrong, or a weight is negative or not finite.
-    """
+    """Return weights as float64 of shape (n,), finite and not negative; ones if None."""
     if sample_weight is None:
         return np.ones(n)
     omega = np.asarray(sample_weight, dtype=np.float64)
@@ -131,13 +119,7 @@ def check_weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
 
 
 def check_input_errors(X_std: Any, X: FloatArray, where: str = "") -> FloatArray | None:
-    """Check standard errors of the inputs: float64 of the shape of X, NaN where X has none.
-
-    Raises
-    ------
-    ValueError
-        If the shape is wrong, or an error of an input that was observed is negative or not finite.
-    """
+    """Check standard errors of the inputs: finite and not negative, float64 of the shape of X, NaN where X has none."""
     if X_std is None:
         return None
     named = astropy_matrix(X_std)
@@ -165,13 +147,9 @@ def drop_weightless(rows: RawRows) -> RawRows:
 
 
 def check_chunk(index: int, chunk: Any, d: int, names: list[str] | None = None, missing: bool = False) -> RawRows:
-    """Check chunk number `index` of a user's source, and complete it with weights.
+    """Check chunk number `index` of a user's source against the first, and complete it with weights.
 
-    Raises
-    ------
-    ValueError
-        If its shape or the names of its columns are not those of the first chunk, or a value is not finite; NaN among
-        the inputs is fine if `missing`.
+    NaN among the inputs is fine if `missing`.
     """
     if len(chunk) not in (2, 3, 4):
         raise ValueError(

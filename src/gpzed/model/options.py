@@ -93,13 +93,7 @@ class Training:
 
 
 def check_options(estimator: Any) -> None:
-    """Check every option of an estimator, and that they go together.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Naming the option, its value and what is allowed.
-    """
+    """Check every option of an estimator, and that they go together; errors name option, value and what is allowed."""
     options = estimator.get_params(deep=False)
     check_values(options)
     if options.get("calibrate") == "local" and not options.get("coverage", True):

@@ -1,15 +1,11 @@
-r"""Recalibration of predictive distributions by held-out rows.
+r"""Recalibration of predictive distributions by held-out rows (docs/explanation/recalibration.md).
 
-Held-out targets should be spread evenly over the distributions predicted for them: their PIT values, the probabilities
-below them, should be uniform. Where they are not, the distributions are too wide or too narrow, or have too little in
-the wings. What is changed keeps a mixture of Gaussians a mixture of Gaussians: the variance of every component is
-multiplied by a factor, and a part of the weight goes to one more Gaussian, with the mean and variance of the whole,
-widened,
+The variance of every component is multiplied by a factor, and a part of the weight goes to one more Gaussian, with the
+mean and variance of the whole, widened,
 
-.. math:: \sum_k w_k N(\mu_k, v_k) \to (1 - \omega) \sum_k w_k N(\mu_k, s^2 v_k) + \omega\, N(\mu, s^2 r^2 v).
+.. math:: \sum_k w_k N(\mu_k, v_k) \to (1 - \omega) \sum_k w_k N(\mu_k, s^2 v_k) + \omega\, N(\mu, s^2 r^2 v),
 
-Means stay where they are. s, r and ω are those under which the held-out targets are most likely, that is, under which
-the density of their PIT values is flattest.
+by the s, r and ω under which the held-out targets are most likely.
 """
 
 from __future__ import annotations

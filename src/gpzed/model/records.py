@@ -30,13 +30,7 @@ def to_parts(record: Any) -> tuple[dict[str, Any], Arrays]:
 
 
 def from_parts(kind: type[T], stored: Any, arrays: Mapping[str, AnyArray]) -> T:
-    """Put an instance of a dataclass together from what `to_parts` made of it.
-
-    Raises
-    ------
-    ValueError
-        Something is missing, unknown, or not of the type that its field declares.
-    """
+    """Undo `to_parts`: ValueError if something is missing, unknown, or not of the type that its field declares."""
     left = dict(arrays)
     record: T = _restore(stored, kind, "", left)
     if left:

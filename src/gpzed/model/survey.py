@@ -1,21 +1,12 @@
 r"""Where spectra would help: what new training rows would take off the variance of a catalogue.
 
-The errors of a model fall with the number of its training rows to what the photometry allows, and with few rows most
-of the variance they cause passes for noise: the model variance (Eq. 3.13) sees only the weights of the existing basis
-functions. So the share :math:`n_0 / (n_0 + n)` of the variance is attributed to too few training rows, n being the
-number there would be if they were as dense everywhere as near the object, and `ENOUGH` :math:`n_0`. Objects are put
-into regions of the inputs; one with the part f of all objects has T training rows, from the density of these
-(`gpzed.model.coverage`) over that of the objects, and k new ones lower its summed variance V by
+docs/howto/where-to-look-next.md says what is assumed. Objects are put into regions of the inputs; one with the part f
+of all objects has T training rows, and k new ones lower its summed variance V by
 
-.. math:: V \left(\frac{n_0 f}{n_0 f + T} - \frac{n_0 f}{n_0 f + T + k}\right) .
+.. math:: V \left(\frac{n_0 f}{n_0 f + T} - \frac{n_0 f}{n_0 f + T + k}\right) , \quad n_0 = \mathrm{ENOUGH} .
 
-No object counts with more than the variance that nine in ten stay below: single strange ones would decide otherwise.
-
-A batch is to represent what the training rows do not. Each object j stands for :math:`\rho_j` training rows, the ratio
-of the densities at its place; the batch is drawn such that training rows and batch together are spread as the objects
-are, as far as it goes: with the probabilities :math:`\min(\max(\lambda w_j - \rho_j, 0), 1)`, w the weights of the
-objects, and λ such that they sum to the size of the batch. Regions get their share of the draws as evenly as whole
-numbers allow.
+A batch is drawn with the probabilities :math:`\min(\max(\lambda w_j - \rho_j, 0), 1)`: object j stands for
+:math:`\rho_j` training rows and has the weight :math:`w_j`, and λ is such that the probabilities sum to the size of the batch.
 """
 
 from __future__ import annotations
@@ -67,21 +58,18 @@ class Survey:
     ----------
     model : GPzRegressor
         Fitted, with `coverage`.
-    X : ndarray of shape (n, d)
-        Raw inputs of the objects that matter, which are candidates for spectra as well.
+    X, X_std : ndarray of shape (n, d)
+        Raw inputs of the objects that matter, which are candidates for spectra as well; standard errors if the model
+        was trained with some.
     weight : ndarray of shape (n,), optional
         How much each object matters; equal by default.
-    X_std : ndarray of shape (n, d), optional
-        Standard errors of the inputs, if the model was trained with some.
 
     Attributes
     ----------
     prediction : Prediction
         As it is now.
-    unknown : ndarray of shape (n,)
-        The part of each object's variance that low coverage adds.
-    trained : ndarray of shape (n,)
-        Training rows that each object stands for.
+    unknown, trained : ndarray of shape (n,)
+        The part of each object's variance that low coverage adds; training rows that it stands for.
     """
 
     def __init__(
