@@ -6,7 +6,7 @@ of all objects has T training rows, and k new ones lower its summed variance V b
 .. math:: V \left(\frac{n_0 f}{n_0 f + T} - \frac{n_0 f}{n_0 f + T + k}\right) , \quad n_0 = \mathrm{ENOUGH} .
 
 A batch is drawn with the probabilities :math:`\min(\max(\lambda w_j - \rho_j, 0), 1)`: object j stands for
-:math:`\rho_j` training rows and has the weight :math:`w_j`, and λ is such that the probabilities sum to the size of the batch.
+:math:`\rho_j` training rows and has the weight :math:`w_j`; λ makes the probabilities sum to the size of the batch.
 """
 
 from __future__ import annotations
