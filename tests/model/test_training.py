@@ -100,7 +100,7 @@ def test_scale_and_origin_of_the_target_do_not_matter(wave):
     X, y = wave
     model = quick(weighting="precision")  # keeps the rows in their order, and with it the split
     plain, moved = model.fit(X, y).members_, model.fit(X, 5.0 + 100.0 * y).members_
-    one, two = plain[0].predict(X, Team(1))[0], moved[0].predict(X, Team(1))[0]
+    one, two = plain[0].components(X, Team(1)).moments(), moved[0].components(X, Team(1)).moments()
     np.testing.assert_allclose(5.0 + 100.0 * one.mean, two.mean, rtol=1e-4, atol=1e-2)
     np.testing.assert_allclose(1e4 * one.noise_variance, two.noise_variance, rtol=1e-3)
 
@@ -211,7 +211,7 @@ def test_the_noise_correction_enters_predictions(wave):
     correction = model.report_.noise_correction
     assert correction < -1.0
     member = model.members_[0]
-    bare = replace(member, noise_correction=0.0).predict(X, Team(1))[0]
+    bare = replace(member, noise_correction=0.0).components(X, Team(1)).moments()
     got = model.predict_distribution(X)
     np.testing.assert_allclose(got.noise_variance, bare.noise_variance * np.exp(-correction), rtol=1e-10)
     np.testing.assert_array_equal(got.mean, bare.mean)

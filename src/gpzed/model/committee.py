@@ -171,8 +171,8 @@ class _MemberWatch(Watch):
         if self.path is not None and self.session is not None:
             save_checkpoint(self.path, self.session, self.identity)
 
-    def __exit__(self, blur: type[BaseException] | None, *details: object) -> None:
-        if blur is not None and issubclass(blur, ClusterError):
+    def __exit__(self, kind: type[BaseException] | None, *details: object) -> None:
+        if kind is not None and issubclass(kind, ClusterError):
             self.save()  # what was computed since the last checkpoint is not lost
 
     def on_step(self, session: Session) -> bool | None:

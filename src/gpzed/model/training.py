@@ -12,7 +12,7 @@ import numpy as np
 from gpzed._types import FloatArray
 from gpzed.engine.blocks import Engine
 from gpzed.engine.lbfgs import Budget, Iteration, OptimizeReport, Progress, minimize
-from gpzed.errors import NumericalError
+from gpzed.errors import CheckpointError, NumericalError
 from gpzed.gp.initialize import MAX_ROWS, initialize
 from gpzed.mixture.training import MAX_ROWS as HEADS_ROWS
 from gpzed.mixture.training import RIDGE as HEADS_RIDGE
@@ -38,6 +38,22 @@ class Session:
     progress: Progress
     finished: list[OptimizeReport] = field(default_factory=list)
 
+    def verify(self, n_parameters: int, n_stages: int) -> None:
+        """Raise CheckpointError unless this fits a run with so many parameters and stages."""
+        progress, shape = self.progress, (n_parameters,)
+        points = [progress.theta_start, progress.best_theta, *progress.gradients, *(r.theta for r in self.finished)]
+        fits = (
+            0 <= self.stage == len(self.finished) < n_stages
+            and all(point.shape == shape for point in points)
+            and len(progress.values) == len(progress.gradients) == len(progress.norms)
+            and 0 <= progress.best_iteration <= len(progress.history) <= len(progress.values)
+        )
+        if not fits:
+            raise CheckpointError(
+                f"the checkpoint is at stage {self.stage} of a run with other parameters or stages than this one "
+                f"({n_parameters} and {n_stages}), or its parts do not belong together; delete it to start afresh."
+            )
+
 
 class Watch:
     """Follows the training of a member as a context manager; this one lets it run.
@@ -51,7 +67,7 @@ class Watch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, blur: type[BaseException] | None, *details: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *details: object) -> None:
         pass
 
     def on_step(self, session: Session) -> bool | None:
@@ -121,6 +137,7 @@ class _Work:
         self.blurs = self.map.table.blurs
         sizes = data.stages(stage_sizes(data.n, training.coarse_to_fine and self.valid is not None))
         self.sizes = sizes + sizes[-1:] * (UNCERTAIN_STAGES - 1 if self.blurs else 0)
+        self.session.verify(self.layout.size, len(self.sizes))
 
     def _start(self, rng: np.random.Generator) -> Session:
         X, y, *_ = self.map.rows(self.data.sample(MAX_ROWS, rng))
