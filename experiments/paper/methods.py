@@ -52,27 +52,14 @@ class Trained:
 
 @dataclass(frozen=True)
 class Method:
-    """One row of the tables.
-
-    Attributes
-    ----------
-    name : str
-    counted : str
-        What its size counts: basis functions, trees, ...
-    train : callable (Sets, size, Effort) -> Trained
-    max_test : int or None
-        Most rows it predicts in reasonable time.
-    available : callable () -> bool
-    how_to_get : str
-        What to do where it is not available.
-    """
+    """One row of the tables."""
 
     name: str
-    counted: str
-    train: Callable[[Sets, int, Effort], Trained]
-    max_test: int | None = None
+    counted: str  # what its size counts: basis functions, trees, ...
+    train: Callable[[Sets, int, Effort], Trained]  # of sets, a size and an effort
+    max_test: int | None = None  # most rows it predicts in reasonable time
     available: Callable[[], bool] = lambda: True
-    how_to_get: str = ""
+    how_to_get: str = ""  # what to do where it is not available
 
 
 def _details(report: TrainingReport | OptimizeReport) -> dict[str, Any]:

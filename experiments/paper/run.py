@@ -21,18 +21,10 @@ QUICK_SIZE, QUICK_ITERATIONS, QUICK_BASIS, QUICK_COMPLEXITIES = 500, 15, 10, (5,
 
 @dataclass(frozen=True)
 class PaperReport:
-    """The outcome of an experiment.
-
-    Attributes
-    ----------
-    experiment : Experiment
-    content : dict
-        What its file of results holds.
-    files : tuple of Path
-    """
+    """The outcome of an experiment."""
 
     experiment: Experiment
-    content: dict[str, Any]
+    content: dict[str, Any]  # what its file of results holds
     files: tuple[Path, ...]
 
     @property

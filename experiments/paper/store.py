@@ -32,18 +32,10 @@ class ResultError(GPzError):
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of work whose result is kept.
+    """A piece of work whose result is kept."""
 
-    Attributes
-    ----------
-    name : str
-        Stem of its file.
-    inputs : dict
-        Everything the result depends on, as JSON types; a stored result of the same inputs is reused.
-    compute : callable () -> dict
-    """
-
-    name: str
+    name: str  # stem of its file
+    # everything the result depends on, as JSON types; a stored result of the same inputs is reused
     inputs: Mapping[str, Any]
     compute: Callable[[], dict[str, Any]]
 

@@ -41,24 +41,12 @@ MAX_LOG = 30.0
 
 @dataclass(frozen=True)
 class SPGPParameters:
-    """Free parameters, or a gradient for them.
+    """Free parameters, or a gradient for them."""
 
-    Attributes
-    ----------
-    P : ndarray of shape (m, d)
-        Pseudo-inputs.
-    log_length : ndarray of shape (1,) or (d,)
-        Logarithm of the length-scale, shared or per feature.
-    log_h : float
-        Logarithm of the height of the kernel; its square is the prior variance of the function.
-    log_noise : float
-        Logarithm of the noise variance s2.
-    """
-
-    P: FloatArray
-    log_length: FloatArray
-    log_h: float
-    log_noise: float
+    P: FloatArray  # (m, d) pseudo-inputs
+    log_length: FloatArray  # (1,) or (d,); logarithm of the length-scale, shared or per feature
+    log_h: float  # logarithm of the height of the kernel; its square is the prior variance of the function
+    log_noise: float  # logarithm of the noise variance s2
 
     @property
     def Lambda(self) -> FloatArray:

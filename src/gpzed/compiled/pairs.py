@@ -19,33 +19,16 @@ MAX_RANK = CONSTANTS["MAX_RANK"]
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of basis functions and quadratic forms of their weights.
+    """Pairs of basis functions and quadratic forms of their weights."""
 
-    Attributes
-    ----------
-    j, k : ndarray of int64 of shape (pairs,)
-    plain : ndarray of shape (m, q)
-        ``ln phi`` on the full quadratic map.
-    slopes : ndarray of shape (m, r, 1 + d)
-        ``V' grad ln phi``, linear in x.
-    factors : ndarray of shape (pairs, 1 + r (r + 1) / 2), or None
-        Of `pair_factors`.
-    weights : ndarray of shape (s, pairs)
-        Of the products of two basis functions.
-    matrices : ndarray of shape (s, m, m)
-        Lower triangular: of the products of their expected values.
-    linear : ndarray, or None
-        What a linear mean function adds for each expected basis function.
-    """
-
-    j: IntArray
+    j: IntArray  # (pairs,)
     k: IntArray
-    plain: FloatArray
-    slopes: FloatArray
-    factors: FloatArray | None
-    weights: FloatArray
-    matrices: FloatArray
-    linear: FloatArray | None = None
+    plain: FloatArray  # (m, q) ``ln phi`` on the full quadratic map
+    slopes: FloatArray  # (m, r, 1 + d) ``V' grad ln phi``, linear in x
+    factors: FloatArray | None  # (pairs, 1 + r (r + 1) / 2); of `pair_factors`
+    weights: FloatArray  # (s, pairs) of the products of two basis functions
+    matrices: FloatArray  # (s, m, m) lower triangular: of the products of their expected values
+    linear: FloatArray | None = None  # what a linear mean function adds for each expected basis function
 
     @property
     def _struct(self) -> Any:

@@ -18,15 +18,9 @@ from gpzed._types import FloatArray
 
 @dataclass(frozen=True)
 class Basis(ABC):
-    """Basis functions that depend on ``t = Z C``, as both passes over the rows use them.
+    """Basis functions that depend on ``t = Z C``, as both passes over the rows use them."""
 
-    Attributes
-    ----------
-    Ct : ndarray of shape (m, q)
-        Coefficients of the feature map.
-    """
-
-    Ct: FloatArray
+    Ct: FloatArray  # (m, q) coefficients of the feature map
 
     @abstractmethod
     def map(self, Xt: FloatArray, out: FloatArray) -> FloatArray:

@@ -28,30 +28,14 @@ SHRINKAGE = 2.0
 
 @dataclass(frozen=True)
 class Structure:
-    """One way to parametrise the precision matrices of the basis functions.
+    """One way to parametrise the precision matrices of the basis functions."""
 
-    Attributes
-    ----------
-    code : str
-        "GL", "VL", "GD", "VD", "GC" or "VC".
-    is_global : bool
-        Whether all basis functions share one ``Gamma``.
-    is_full : bool
-        Whether ``Lambda`` has off-diagonal elements.
-    expand : callable
-        ``(Gamma, d) -> Lambda``, of shape (g, d) if diagonal and (g, d, d) if full, g being 1 or m.
-    fold : callable
-        ``(Gamma, grad_Lambda) -> grad_Gamma``.
-    factor : callable
-        Full ``Lambda`` of shape (g, d, d) ``-> Gamma``, the nearest member of the structure: used to start.
-    """
-
-    code: str
-    is_global: bool
-    is_full: bool
-    expand: Callable[[FloatArray, int], FloatArray]
-    fold: Callable[[FloatArray, FloatArray], FloatArray]
-    factor: Callable[[FloatArray], FloatArray]
+    code: str  # "GL", "VL", "GD", "VD", "GC" or "VC"
+    is_global: bool  # whether all basis functions share one ``Gamma``
+    is_full: bool  # whether ``Lambda`` has off-diagonal elements
+    expand: Callable[[FloatArray, int], FloatArray]  # Gamma, d -> Lambda, (g, d) or (g, d, d); g is 1 or m
+    fold: Callable[[FloatArray, FloatArray], FloatArray]  # Gamma, grad_Lambda -> grad_Gamma
+    factor: Callable[[FloatArray], FloatArray]  # full Lambda (g, d, d) -> Gamma, the nearest member, to start from
 
     def gamma_shape(self, m: int, d: int) -> tuple[int, ...]:
         """Return the shape of the array ``Gamma`` for m basis functions in d dimensions."""

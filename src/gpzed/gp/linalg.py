@@ -25,24 +25,12 @@ WELL_CONDITIONED = 1e-9
 
 @dataclass(frozen=True)
 class Factor:
-    """Cholesky factor of ``S = s^-1 L L' s^-1``.
+    """Cholesky factor of ``S = s^-1 L L' s^-1``."""
 
-    Attributes
-    ----------
-    L : ndarray of shape (m, m)
-        Lower triangular factor of the scaled matrix.
-    s : ndarray of shape (m,)
-        Scale that brings ``S`` to unit diagonal.
-    jitter : float
-        What had to be added to the unit diagonal; 0 almost always.
-    rcond : float
-        Estimate of the reciprocal condition number of the scaled matrix (1-norm).
-    """
-
-    L: FloatArray
-    s: FloatArray
-    jitter: float
-    rcond: float
+    L: FloatArray  # (m, m) lower triangular factor of the scaled matrix
+    s: FloatArray  # (m,) scale that brings ``S`` to unit diagonal
+    jitter: float  # what had to be added to the unit diagonal; 0 almost always
+    rcond: float  # estimate of the reciprocal condition number of the scaled matrix (1-norm)
 
     @property
     def log_det(self) -> float:

@@ -12,18 +12,10 @@ from gpzed.gp.linalg import Factor, cholesky
 
 @dataclass(frozen=True)
 class Posterior:
-    """Gaussian posterior of the weights w.
+    """Gaussian posterior of the weights w."""
 
-    Attributes
-    ----------
-    w_mean : ndarray of shape (m + k,)
-        Posterior mean.
-    factor : Factor
-        Cholesky factor of the posterior precision ``S``.
-    """
-
-    w_mean: FloatArray
-    factor: Factor
+    w_mean: FloatArray  # (m + k,) posterior mean
+    factor: Factor  # Cholesky factor of the posterior precision ``S``
 
 
 def weight_posterior(PhiT_B_Phi: FloatArray, PhiT_B_y: FloatArray, alpha: FloatArray) -> Posterior:

@@ -16,28 +16,14 @@ from gpzed.incomplete.blur import Blur, BlurredBasis
 
 @dataclass(frozen=True)
 class State:
-    """What the kernels need to know of the parameters: made once per evaluation, sent to every block.
+    """What the kernels need to know of the parameters: made once per evaluation, sent to every block."""
 
-    Attributes
-    ----------
-    basis : Basis
-        The basis functions of m weights.
-    u, b : ndarray of shape (m,), float
-        Of the noise precision.
-    k : int
-        Columns of the mean function, the first ones of the feature map.
-    weighted_precision : bool
-        See `gpzed.gp.evidence.evaluate`.
-    blurred_bases : tuple of BlurredBasis
-        Basis functions as rows with blur 1, 2, ... see them.
-    """
-
-    basis: Basis
-    u: FloatArray
+    basis: Basis  # the basis functions of m weights
+    u: FloatArray  # (m,) of the noise precision
     b: float
-    k: int
-    weighted_precision: bool = False
-    blurred_bases: tuple[BlurredBasis, ...] = ()
+    k: int  # columns of the mean function, the first ones of the feature map
+    weighted_precision: bool = False  # see `gpzed.gp.evidence.evaluate`
+    blurred_bases: tuple[BlurredBasis, ...] = ()  # basis functions as rows with blur 1, 2, ... see them
 
     @property
     def n_weights(self) -> int:

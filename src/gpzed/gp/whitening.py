@@ -20,16 +20,10 @@ MIN_RELATIVE_VARIANCE = 1e-12
 
 @dataclass(frozen=True)
 class Whitening:
-    """The affine map ``x -> (x - mean) matrix``.
+    """The affine map ``x -> (x - mean) matrix``."""
 
-    Attributes
-    ----------
-    mean : ndarray of shape (d,)
-    matrix : ndarray of shape (d, d)
-    """
-
-    mean: FloatArray
-    matrix: FloatArray
+    mean: FloatArray  # (d,)
+    matrix: FloatArray  # (d, d)
 
     def __call__(self, X: FloatArray) -> FloatArray:
         """Map inputs of shape (n, d)."""

@@ -40,34 +40,20 @@ MIN_VARIANCE = 1e-4
 
 
 class Conditional(NamedTuple):
-    """What is known of the inputs of n rows, given what was observed: a mixture of g Gaussians for each.
+    """What is known of the inputs of n rows, given what was observed: a mixture of g Gaussians for each."""
 
-    Attributes
-    ----------
-    probabilities : ndarray of shape (n, g)
-    means : ndarray of shape (n, g, d)
-    covariances : ndarray of shape (n, g, d, d)
-    """
-
-    probabilities: FloatArray
-    means: FloatArray
-    covariances: FloatArray
+    probabilities: FloatArray  # (n, g)
+    means: FloatArray  # (n, g, d)
+    covariances: FloatArray  # (n, g, d, d)
 
 
 @dataclass(frozen=True)
 class Density:
-    """A mixture of g Gaussians.
+    """A mixture of g Gaussians."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (g,)
-    means : ndarray of shape (g, d)
-    covariances : ndarray of shape (g, d, d)
-    """
-
-    weights: FloatArray
-    means: FloatArray
-    covariances: FloatArray
+    weights: FloatArray  # (g,)
+    means: FloatArray  # (g, d)
+    covariances: FloatArray  # (g, d, d)
 
     @classmethod
     def gaussian(cls, mean: FloatArray, covariance: FloatArray) -> Density:
@@ -295,26 +281,15 @@ def normalise(logs: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 @dataclass(frozen=True)
 class Regressions:
-    """What g Gaussians expect of rows in which the same inputs were observed, for p such patterns.
+    """What g Gaussians expect of rows in which the same inputs were observed, for p such patterns."""
 
-    Attributes
-    ----------
-    means : ndarray of shape (g, d)
-    seen : ndarray of bool of shape (p, d)
-    maps : ndarray of shape (p, g, d, 2 d)
-        With x less the mean of a component on the left: the expected inputs less the mean, then the residuals, scaled
-        to unit variance. Rows of inputs that were not observed are zero.
-    Psi : ndarray of shape (p, g, d, d)
-        Covariance of the inputs.
-    constants : ndarray of shape (p, g)
-        Log density of rows without residuals, weights of the components included.
-    """
-
-    means: FloatArray
-    seen: BoolArray
+    means: FloatArray  # (g, d)
+    seen: BoolArray  # (p, d)
+    # (p, g, d, 2 d) with x less the mean of a component on the left: the expected inputs less the mean, then the
+    # residuals, scaled to unit variance. Rows of inputs that were not observed are zero
     maps: FloatArray
-    Psi: FloatArray
-    constants: FloatArray
+    Psi: FloatArray  # (p, g, d, d) covariance of the inputs
+    constants: FloatArray  # (p, g) log density of rows without residuals, weights of the components included
 
     @property
     def slopes(self) -> FloatArray:
@@ -341,25 +316,13 @@ class Regressions:
 
 
 class Observations(NamedTuple):
-    """Rows with gaps and errors, those with the same gaps and errors side by side.
+    """Rows with gaps and errors, those with the same gaps and errors side by side."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-        Zero where an input was not observed.
-    weight : ndarray of shape (n,)
-    counts : ndarray of int of shape (p,)
-        Rows of each pattern.
-    seen : ndarray of bool of shape (p, d)
-    noise : ndarray of shape (p, d)
-        Variances of the errors.
-    """
-
-    X: FloatArray
-    weight: FloatArray
-    counts: IntArray
-    seen: BoolArray
-    noise: FloatArray
+    X: FloatArray  # (n, d) zero where an input was not observed
+    weight: FloatArray  # (n,)
+    counts: IntArray  # (p,) rows of each pattern
+    seen: BoolArray  # (p, d)
+    noise: FloatArray  # (p, d) variances of the errors
 
     @classmethod
     def complete(cls, X: FloatArray) -> Observations:

@@ -33,19 +33,11 @@ FEW_ROWS = 64
 
 @dataclass(frozen=True)
 class QuadraticForms:
-    """Quadratic forms of the weights, for which rows however blurred may be asked.
+    """Quadratic forms of the weights, for which rows however blurred may be asked."""
 
-    Attributes
-    ----------
-    P : ndarray of shape (m, d)
-    Lambda : ndarray of shape (g, d) or (g, d, d)
-    matrices : ndarray of shape (s, M, M)
-        Symmetric. ``w w'`` gives the variance of the mean, ``S^-1`` what is added to the model variance; one for each
-        head of a mixture serves as well.
-    """
-
-    P: FloatArray
-    Lambda: FloatArray
+    P: FloatArray  # (m, d)
+    Lambda: FloatArray  # (g, d) or (g, d, d)
+    # (s, M, M) symmetric: ``w w'`` gives the variance of the mean, ``S^-1`` what is added to the model variance
     matrices: FloatArray
 
     @property
@@ -255,17 +247,10 @@ def input_variance(Xt: FloatArray, blur: Blur, P: FloatArray, Lambda: FloatArray
 
 @dataclass(frozen=True)
 class BlurredRows:
-    """Expectations of basis functions, and of quadratic forms of them, for rows that each have their own errors.
-
-    Attributes
-    ----------
-    forms : QuadraticForms
-    k : int
-        Columns ``[1, x]`` of the mean function that follow the basis functions.
-    """
+    """Expectations of basis functions, and of quadratic forms of them, for rows that each have their own errors."""
 
     forms: QuadraticForms
-    k: int
+    k: int  # columns ``[1, x]`` of the mean function that follow the basis functions
 
     @cached_property
     def _Lambda(self) -> FloatArray:

@@ -25,28 +25,14 @@ from gpzed.mixture.likelihood import Outputs, log_density, moments, moments_of
 
 @dataclass(frozen=True)
 class MixtureHeads:
-    """Trained heads.
+    """Trained heads."""
 
-    Attributes
-    ----------
-    heads : Heads
-        With basis functions of their own, which started from those of the model.
-    factors : tuple of Factor
-        Of the posterior precisions of each head's mean weights.
-    offsets : ndarray of shape (d, K)
-        Of the log noise precision where inputs are missing, see `gpzed.incomplete.offsets`.
-    mean_function : {"constant", "linear"}
-    best_epoch : int
-    best_score : float
-        Mean log-likelihood of the held-out rows, target standardised.
-    """
-
-    heads: Heads
-    factors: tuple[Factor, ...]
-    offsets: FloatArray
+    heads: Heads  # with basis functions of their own, which started from those of the model
+    factors: tuple[Factor, ...]  # of the posterior precisions of each head's mean weights
+    offsets: FloatArray  # (d, K) of the log noise precision where inputs are missing, see `gpzed.incomplete.offsets`
     mean_function: MeanFunction
     best_epoch: int
-    best_score: float
+    best_score: float  # mean log-likelihood of the held-out rows, target standardised
 
     def predict(
         self,

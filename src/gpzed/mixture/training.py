@@ -41,25 +41,13 @@ BATCHES_PER_EPOCH = 80
 
 @dataclass(frozen=True)
 class StochasticOptions:
-    """How heads are trained.
+    """How heads are trained."""
 
-    Attributes
-    ----------
-    n_epochs : int
-        Passes over the training rows.
-    kappa, ridge : float
-        See `gpzed.mixture.likelihood.log_posterior`.
-    tolerance : float
-        The last epoch is kept whose validation score is lower than the best by no more than this.
-    max_time : float or None
-        Seconds after which training ends with the best heads so far.
-    """
-
-    n_epochs: int = 80
-    kappa: float = 0.0
+    n_epochs: int = 80  # passes over the training rows
+    kappa: float = 0.0  # see `gpzed.mixture.likelihood.log_posterior`
     ridge: float = 0.1
-    tolerance: float = 0.0
-    max_time: float | None = None
+    tolerance: float = 0.0  # the last epoch is kept whose validation score is lower than the best by no more than this
+    max_time: float | None = None  # seconds after which training ends with the best heads so far
 
 
 @dataclass(frozen=True)
