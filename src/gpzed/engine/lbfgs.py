@@ -160,9 +160,9 @@ def minimize(
     Parameters
     ----------
     objective : callable
-        ``theta -> (value, gradient)``. May raise `NumericalError`: a step that is then shortened.
+        ``theta -> (value, gradient)``. A step at which it raises `NumericalError` is shortened, unless it is the start.
     progress : Progress
-        A new run, ``Progress(theta_start)``, or an interrupted one to be continued.
+        A new run, ``Progress(theta_start)``, or an interrupted one to resume.
     score : callable or None
         ``theta -> float``, higher is better; called once per accepted step.
     budget : Budget
@@ -172,15 +172,6 @@ def minimize(
         Called with the progress after every new step; returning True stops the run.
     clock : callable
         Wall time in seconds.
-
-    Returns
-    -------
-    OptimizeReport
-
-    Raises
-    ------
-    NumericalError
-        If the objective breaks down at the very start.
     """
     budget = budget or Budget()
     recorder = _Recorder(objective, progress, budget.max_evaluations)

@@ -25,12 +25,8 @@ class ThreadEngine:
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n,)
-    omega : ndarray of shape (n,) or None
-        Weights; ones if None.
-    blur : ndarray of int of shape (n,), or None
-        As in `Rows`.
+    X, y, omega, blur
+        As in `Rows`; weights are ones if None.
     width : int
         Numbers per row that kernels hold at once (basis functions), for the size of the blocks.
     n_threads : int or None

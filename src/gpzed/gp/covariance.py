@@ -2,9 +2,7 @@
 
 Basis function j has the precision matrix ``Lambda_j = Gamma_j' Gamma_j``. The structures differ in what
 ``Gamma_j`` may be (a multiple of the identity, diagonal, full) and in whether all basis functions share it.
-Everything that depends on the structure is in the table ``STRUCTURES`` below: to change one, or to add a
-seventh, edit one row and the three small functions that it names. Basis functions that have no covariance are
-a subclass of `Structure` with another row.
+Everything that depends on the structure is one row of `STRUCTURES` and the three small functions that it names.
 """
 
 from __future__ import annotations
@@ -58,20 +56,14 @@ class Structure:
     def pull_back(
         self, grad_C: FloatArray, P: FloatArray, Gamma: FloatArray, more: Sequence[FloatArray] = ()
     ) -> tuple[FloatArray, FloatArray]:
-        """Turn ``dL/dC`` of `basis` into gradients for ``P`` and ``Gamma``.
-
-        `more` are gradients for P and Lambda from rows with other coefficients, to be added, if any.
-        """
+        """Turn ``dL/dC`` of `basis` into gradients for P and Gamma; add `more` for P and Lambda, if any."""
         grad_P, grad_Lambda = pull_back(grad_C, P, self.expand(Gamma, P.shape[1]))
         if more:
             grad_P, grad_Lambda = grad_P + more[0], grad_Lambda + more[1]
         return grad_P, self.fold(Gamma, grad_Lambda)
 
     def log_prior(self, P: FloatArray, Gamma: FloatArray, kappa: float) -> tuple[float, FloatArray, FloatArray]:
-        """Return the log prior of strength kappa on basis functions, and its gradients for P and Gamma.
-
-        Shapes are drawn towards a common one (`gpzed.gp.prior.common_shape`).
-        """
+        """Return the log prior of strength kappa (`gpzed.gp.prior.common_shape`), and its gradients for P and Gamma."""
         if kappa == 0.0 or self.is_global or len(P) == 1:
             return 0.0, np.zeros_like(P), np.zeros_like(Gamma)
         value, grad_Lambda = substitute(common_shape)(self.expand(Gamma, P.shape[1]), kappa)
@@ -134,24 +126,8 @@ STRUCTURES: dict[str, Structure] = {
 
 
 def get_structure(code: str) -> Structure:
-    """Look up a structure by its code.
+    """Look up a structure by its code, or raise an error that lists the valid ones.
 
-    Parameters
-    ----------
-    code : str
-        One of "GL", "VL", "GD", "VD", "GC" and "VC", or of a structure added to `STRUCTURES`.
-
-    Returns
-    -------
-    Structure
-
-    Raises
-    ------
-    ValueError
-        If the code is unknown; the message lists the valid ones.
-
-    Examples
-    --------
     >>> get_structure("VC").gamma_shape(m=5, d=3)
     (5, 3, 3)
     """

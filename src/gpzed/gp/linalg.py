@@ -83,10 +83,7 @@ def triangular_product(W: FloatArray, Phi: FloatArray, out: FloatArray) -> Float
 def cholesky(S: FloatArray) -> Factor:
     """Factorise a symmetric positive definite matrix under the jitter policy of this module.
 
-    Raises
-    ------
-    NumericalError
-        If ``S`` has a non-finite or non-positive diagonal, or is singular beyond `MAX_JITTER`.
+    A matrix that is not finite, or singular beyond `MAX_JITTER`, raises `NumericalError`.
     """
     diagonal = np.diagonal(S)
     if not np.all(np.isfinite(diagonal)) or np.any(diagonal <= 0.0):
@@ -115,13 +112,7 @@ def cholesky(S: FloatArray) -> Factor:
 
 
 def cholesky_stack(R: FloatArray) -> FloatArray:
-    """Lower factors of a stack of matrices ``I + V' Lambda V`` (g, r, r), which are positive definite by construction.
-
-    Raises
-    ------
-    NumericalError
-        If they hold values that are not finite: a diverged step of the optimiser.
-    """
+    """Lower factors of matrices ``I + V' Lambda V`` (g, r, r): positive definite unless a step of training diverged."""
     try:
         L = np.asarray(np.linalg.cholesky(R), dtype=np.float64)
     except np.linalg.LinAlgError:

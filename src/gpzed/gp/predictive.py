@@ -36,18 +36,10 @@ def predict(
     blur: IntArray | None = None,
     spreads: Sequence[AddedVariance] = (),
 ) -> Predictive:
-    """Predict for rows in memory, block by block over the threads of `team`.
+    """Predict for rows X (n, d) in memory, block by block over the threads of `team`.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    state : State
-    posterior : Posterior
-    team : Team
-    blur : ndarray of int of shape (n,), or None
-        How the inputs of each row are uncertain; 0 (not at all) if None.
-    spreads : sequence of AddedVariance
-        What uncertain inputs of blur 1, 2, ... add to the variance: forms of `variance_forms`.
+    `blur` (n,) says how the inputs of each row are uncertain, and `spreads` (forms of `variance_forms`) what those of
+    blur 1, 2, ... add to the variance.
     """
     posterior.factor.whitener  # noqa: B018  computed once, before the threads ask for it
     result = Predictive(*np.empty((4, len(X))))

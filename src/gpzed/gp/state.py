@@ -48,15 +48,10 @@ def make_state(
 def responses(
     block: Block, scratch: Scratch, state: State, out: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return basis responses of a block, with the columns of the mean function below them, in `out` if given.
+    """Return ``Zt`` (q, n), ``Phi`` (m + k, n) and ``ln beta`` (n,) of a block.
 
-    Returns
-    -------
-    Zt : ndarray of shape (q, n)
-    Phi : ndarray of shape (m + k, n)
-        Eq. 3.2, features first; expected values where inputs are uncertain.
-    log_beta : ndarray of shape (n,)
-        Eq. 5.10.
+    Phi has the columns of the mean function below the basis functions, expected ones where inputs are uncertain; it is
+    in `out` if given.
     """
     basis, m, n = state.basis_of(block.blur), len(state.u), block.Xt.shape[1]
     Zt = basis.map(block.Xt, scratch.array("Z", (basis.Ct.shape[1], n)))

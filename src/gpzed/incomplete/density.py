@@ -80,12 +80,9 @@ class Density:
         rows : Observations
         start : Density or None
             Where to start from, with as many components as are wanted; one Gaussian without correlations if None.
-        max_steps : int
-            Steps at most.
-        min_change : float
-            Stop when no element of the covariances changes by more, in units of the standard deviations.
-        min_gain : float
-            Stop when a step gains less log-likelihood per row.
+        max_steps, min_change, min_gain
+            When to stop: after so many steps, when no element of the covariances changes by more (in units of the
+            standard deviations), or when a step gains less log-likelihood per row.
         floor : ndarray of shape (d,), or float
             Added to the variances of every component in every step.
         min_weight : float
@@ -142,17 +139,7 @@ class Density:
         return Conditional(normalise(logs)[0].T, self.means + offsets[:, 0].T, Psi.T)
 
     def regress(self, seen: BoolArray, noise: FloatArray | float = 0.0, ridge: float = RIDGE) -> Regressions:
-        """Condition on the inputs observed in each of p patterns, whatever their values.
-
-        Parameters
-        ----------
-        seen : ndarray of bool of shape (p, d)
-            Inputs that were observed.
-        noise : ndarray of shape (p, d), or float
-            Variances of their errors.
-        ridge : float
-            Added to unit variances.
-        """
+        """Condition on the inputs `seen` (p, d) in each of p patterns, whatever their values, given error variances."""
         variance = np.diagonal(self.covariances, axis1=1, axis2=2)
         ridged = self.covariances + ridge * np.where(variance > 0.0, variance, 1.0)[:, :, None] * np.eye(seen.shape[1])
         noise = np.broadcast_to(noise, seen.shape).T[:, None]
@@ -299,12 +286,7 @@ class Regressions:
     def expect(self, X: FloatArray, parts: Iterable[tuple[int, slice]]) -> tuple[FloatArray, FloatArray]:
         """Log densities (g, n), weights included, and expected inputs less the means of the components, (g, n, d).
 
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            Any finite number stands for an input that was not observed.
-        parts : iterable of (pattern, rows)
-            Which rows have which pattern.
+        `parts` say which rows have which pattern; any finite number in X stands for an input that was not observed.
         """
         (n, d), g = X.shape, len(self.means)
         logs, offsets = np.empty((g, n)), np.empty((g, n, d))
@@ -332,14 +314,7 @@ class Observations(NamedTuple):
 
     @classmethod
     def from_moments(cls, moments: Sequence[Moments], seen: BoolArray, noise: FloatArray) -> Observations:
-        """Few rows with the same moments as many: as good to learn one Gaussian from.
-
-        Parameters
-        ----------
-        moments : sequence of Moments
-            Of the inputs observed, pattern by pattern.
-        seen, noise : ndarray of shape (p, d)
-        """
+        """Few rows with the same moments of the inputs seen as many, in each pattern: as good to fit a Gaussian to."""
         counts = 1 + 2 * seen.sum(axis=1)
         X, weight = np.zeros((counts.sum(), seen.shape[1])), np.empty(counts.sum())
         for part, rows, pattern in zip(moments, _slices(counts), seen, strict=True):

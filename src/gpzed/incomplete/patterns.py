@@ -231,24 +231,10 @@ def error_variances(patterns: Iterable[Pattern], errors: ErrorClasses | None) ->
 def fit_inputs(
     summary: PatternMoments, errors: ErrorClasses | None, sample: RawRows | None, n_components: int | None
 ) -> tuple[InputModel, Density, Moments]:
-    """Learn the density of the inputs.
+    """Learn the density of the inputs; its size is chosen by held-out likelihood if `n_components` is None.
 
-    Parameters
-    ----------
-    summary : PatternMoments
-    errors : ErrorClasses or None
-    sample : RawRows or None
-        Training rows, from which a mixture is learned; one Gaussian needs none.
-    n_components : int or None
-        Gaussians of the density; chosen by held-out likelihood if None.
-
-    Returns
-    -------
-    InputModel
-    Density
-        One Gaussian for all: in training, for rows of which no component is likely.
-    moments : Moments
-        Of the inputs, as a whitening needs them.
+    Beside it return one Gaussian for all inputs (for training rows of which no component is likely) and their moments,
+    as a whitening needs them. A mixture is learned from the rows of `sample`; one Gaussian needs none.
     """
     if summary.is_complete:
         (moments,) = summary.moments.values()

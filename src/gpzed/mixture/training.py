@@ -81,21 +81,14 @@ def fit_heads(
     ----------
     rows : Rows
         Standardised training rows in memory.
-    start : Parameters
+    start, layout : Parameters, Layout
         Of the model with one head.
-    layout : Layout
-        Its layout.
-    n_heads : int
     valid, everything : Engine
         Over held-out rows, by which the epoch is chosen, and over all rows, from which the posterior is taken.
-    blurs : tuple of Blur
-    options : StochasticOptions
-    rng : numpy.random.Generator
     calibrate_noise : bool
         Whether held-out rows may ask for more noise.
     scatter : bool
         Whether heads start at random places, such that members of a committee differ.
-    on_epoch : callable or None
     """
     layout = head_layout(layout)
     layout.structure.expand(start.Gamma, layout.d)  # basis functions without shapes refuse heads
@@ -156,20 +149,10 @@ def train_heads(
 
     Parameters
     ----------
-    rows : Rows
-        Whitened inputs, standardised targets, weights, blurs.
-    start : Heads
-    layout : Layout
     score : callable or None
         Validation score of some heads, which decides those that are kept. Without it the last are.
-    options : StochasticOptions
-    rng : numpy.random.Generator
-        Decides the batches.
-    blurs : sequence of Blur
-        How inputs of rows with blur 1, 2, ... are uncertain.
     refresh : callable or None
         Gives the variance (n, K) that uncertain inputs add to every head in each row; called every so many epochs.
-    refresh_every : int
     on_epoch : callable or None
         Called after every epoch; returning True ends training with the best heads so far.
     """
