@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.data import Sets, Source, load_sets
-from experiments.paper.methods import Effort
 from experiments.paper.store import Part
+from experiments.rivals.base import Effort
 
 PAPER_SIZE = 100
 """Basis functions, trees or learners of the tables (section 7.2)."""

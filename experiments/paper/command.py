@@ -10,9 +10,8 @@ import click
 
 from experiments.data import Source
 from experiments.paper.bench import Bench, Table
-from experiments.paper.methods import Effort
-from experiments.paper.registry import EXPERIMENTS
-from experiments.paper.run import PaperReport, draw_paper, find_experiments, quick_bench, run_paper
+from experiments.paper.run import EXPERIMENTS, PaperReport, draw_paper, find_experiments, quick_bench, run_paper
+from experiments.rivals.base import Effort
 from gpzed.cli.console import Terminal
 from gpzed.cli.options import common, schema_options, with_schema
 from gpzed.config import RunConfig
@@ -71,7 +70,7 @@ def command(everything: bool, tables: tuple[str, ...], figures: tuple[str, ...],
         reports = draw_paper(chosen, given["results"], given["output"], formats=formats)
     else:
         bench, done_only = _bench(given), given["done_only"]
-        reports = run_paper(chosen, bench, formats=formats, reporter=terminal, done_only=done_only)
+        reports = run_paper(chosen, bench, formats=formats, progress=terminal, done_only=done_only)
     if given["as_json"]:
         terminal.json([{**r.content, "files": [str(path) for path in r.files]} for r in reports])
         return 0

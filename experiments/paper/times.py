@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from experiments.data import Rows
+from experiments.data import Rows, Sets
 from experiments.paper import published
 from experiments.paper.bench import Bench, Experiment, Table
 from experiments.paper.drawing import LOOKS, dress, panels
 from experiments.paper.methods import paper_model
 from experiments.paper.store import Part
+from experiments.rivals.base import Effort
 from experiments.rivals.forest import train_forest
 from experiments.rivals.spgp_regressor import SPGPRegressor
 from gpzed._types import FloatArray
@@ -63,7 +64,8 @@ def measure(name: str, size: Mapping[str, int], seed: int, n_threads: int | None
     if name == "forest":
         clock = time.process_time if n_threads == 1 else time.perf_counter
         started = clock()
-        train_forest(rows, m, seed, n_threads)
+        none = rows.head(0)
+        train_forest(Sets(rows, none, none, ()), m, Effort(seed, n_threads=n_threads))
         return clock() - started
     common: dict[str, Any] = {"validation_fraction": 0.0, "n_threads": n_threads, "random_state": seed}
     if name == "SPGP":

@@ -1,10 +1,10 @@
-"""What the Gaussian processes have in common: scaled rows, predictions and joint draws."""
+"""What the methods have in common; for Gaussian processes: scaled rows, predictions and joint draws."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -19,6 +19,27 @@ MAX_SAMPLE_ROWS = 10_000
 START_NOISE = 0.1
 """Share of the variance of the target that counts as noise at the start."""
 LengthScale = Literal["shared", "per_feature"]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What all methods are told: the seed, and the limit on iterations (None for the default of each)."""
+
+    seed: int = 0
+    max_iter: int | None = None
+    n_threads: int | None = None  # all cores if None
+
+    @property
+    def iterations(self) -> dict[str, Any]:
+        """The limit as a keyword argument, if there is one."""
+        return {} if self.max_iter is None else {"max_iter": self.max_iter}
+
+
+class Trained(NamedTuple):
+    """A trained method: what it predicts for inputs (n, d), and what is worth recording of its training."""
+
+    predict: Callable[[FloatArray], Prediction]
+    details: dict[str, Any]
 
 
 class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
