@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from experiments.rivals.base import START_NOISE, draw
+from experiments.rivals.base import START_NOISE
 from gpzed._types import FloatArray
 from gpzed.engine.blocks import Block, Engine, Scratch, Summing, Sums
 from gpzed.engine.threads import Team
@@ -44,7 +44,7 @@ class SPGPParameters:
     """Free parameters, or a gradient for them."""
 
     P: FloatArray  # (m, d) pseudo-inputs
-    log_length: FloatArray  # (1,) or (d,); logarithm of the length-scale, shared or per feature
+    log_length: float  # logarithm of the length-scale
     log_h: float  # logarithm of the height of the kernel; its square is the prior variance of the function
     log_noise: float  # logarithm of the noise variance s2
 
@@ -53,42 +53,25 @@ class SPGPParameters:
         """Precision matrix shared by all pseudo-inputs, its diagonal only, of shape (1, d)."""
         return np.broadcast_to(np.exp(-2.0 * self.log_length), (1, self.P.shape[1]))
 
+    def pack(self) -> FloatArray:
+        """Return all numbers in one vector theta."""
+        return np.concatenate([self.P.ravel(), [self.log_length, self.log_h, self.log_noise]])
 
-@dataclass(frozen=True)
-class SPGPLayout:
-    """How parameters lie in the flat vector theta."""
-
-    m: int
-    d: int
-    per_feature: bool = False
-
-    @property
-    def size(self) -> int:
-        """Length of theta."""
-        return self.m * self.d + (self.d if self.per_feature else 1) + 2
-
-    def pack(self, parameters: SPGPParameters) -> FloatArray:
-        """Flatten parameters (or a gradient) into theta."""
-        p = parameters
-        return np.concatenate([p.P.ravel(), p.log_length, [p.log_h, p.log_noise]])
-
-    def unpack(self, theta: FloatArray) -> SPGPParameters:
-        """Inverse of `pack`."""
-        n_P = self.m * self.d
-        P = theta[:n_P].reshape(self.m, self.d)
-        return SPGPParameters(P, theta[n_P:-2], float(theta[-2]), float(theta[-1]))
+    @classmethod
+    def unpack(cls, theta: FloatArray, d: int) -> SPGPParameters:
+        """Undo `pack` for d features."""
+        log_length, log_h, log_noise = theta[-3:].tolist()
+        return cls(theta[:-3].reshape(-1, d), log_length, log_h, log_noise)
 
 
-def start_parameters(
-    X: FloatArray, layout: SPGPLayout, rng: np.random.Generator, method: InitMethod = "kmeans"
-) -> SPGPParameters:
+def start_parameters(X: FloatArray, m: int, rng: np.random.Generator, method: InitMethod = "kmeans") -> SPGPParameters:
     """Parameters to start the optimiser from, for whitened inputs (n, d) and a target of unit variance.
 
     The length-scale starts at the root mean square distance of a row from the centre, sqrt(d): the kernel then
     spans the data, and the optimiser need only sharpen it.
     """
-    length = np.full(layout.d if layout.per_feature else 1, 0.5 * np.log(layout.d))
-    return SPGPParameters(start_centres(X, layout.m, method, rng), length, 0.0, float(np.log(START_NOISE)))
+    log_length = 0.5 * float(np.log(X.shape[1]))
+    return SPGPParameters(start_centres(X, m, method, rng), log_length, 0.0, float(np.log(START_NOISE)))
 
 
 @dataclass(frozen=True)
@@ -116,14 +99,8 @@ def _map(Pt: FloatArray) -> FloatArray:
 
 
 def make_state(parameters: SPGPParameters) -> SPGPState:
-    """Prepare the parameters for the kernels.
-
-    Raises
-    ------
-    NumericalError
-        If a scale is out of all proportion.
-    """
-    scales = np.array([*parameters.log_length, parameters.log_h, parameters.log_noise])
+    """Prepare the parameters for the kernels."""
+    scales = np.array([parameters.log_length, parameters.log_h, parameters.log_noise])
     if not np.all(np.abs(scales) < MAX_LOG):  # also catches NaN
         raise NumericalError(f"a length-scale, height or noise lies beyond exp(+-{MAX_LOG:g}).")
     R = _correlation(parameters)
@@ -169,15 +146,8 @@ def backward(block: Block, scratch: Scratch, state: SPGPState, posterior: Poster
     """Second pass: what value and gradient need of the rows.
 
     With ``g = dL/d ln B = 1/2 (1 - B delta^2 - B nu)`` (cf. Eq. C.6) and ``c = g B = dL/d|V_i|^2`` the gradient
-    for V is ``E = 2 V c - a (B delta)' - S^-1 V B``, and for ln Phi it is ``G = (h W' E) o Phi`` (cf. Eq. C.7).
-
-    Returns
-    -------
-    grad_C : ndarray of shape (q, m)
-        ``Z' G``.
-    V_c_V : ndarray of shape (m, m)
-    sum_c, sum_c_slack, misfit : ndarray of shape ()
-        ``sum c``, ``sum c diag(K - Q)`` and ``delta' B delta``.
+    for V is ``E = 2 V c - a (B delta)' - S^-1 V B``, and for ln Phi it is ``G = (h W' E) o Phi`` (cf. Eq. C.7). The
+    sums are ``Z' G``, ``V c V'``, ``sum c``, ``sum c diag(K - Q)`` and ``delta' B delta``.
     """
     Zt, Phi = _responses(block, scratch, state)
     kept = scratch.recall(Phi.shape)
@@ -235,18 +205,7 @@ def fit_posterior(rows: Summing, parameters: SPGPParameters) -> tuple[SPGPState,
 
 
 def evaluate(engine: Engine, parameters: SPGPParameters) -> SPGPEvaluation:
-    """Log marginal likelihood and its gradient for every parameter.
-
-    Parameters
-    ----------
-    engine : Engine
-        Holds the rows; their weights are ignored.
-    parameters : SPGPParameters
-
-    Returns
-    -------
-    SPGPEvaluation
-    """
+    """Log marginal likelihood of the rows of an engine, whose weights are ignored, and its gradient."""
     passes = engine.passes()
     state, posterior, log_det_B = fit_posterior(passes, parameters)
     grad_C, V_c_V, sum_c, sum_c_slack, misfit = passes.sum(backward, state, posterior)
@@ -262,11 +221,9 @@ def evaluate(engine: Engine, parameters: SPGPParameters) -> SPGPEvaluation:
     grad_P, grad_Lambda = pull_back(grad_C, parameters.P, parameters.Lambda)
     grad_P_R, grad_Lambda_R = _pull_back_correlation(parameters, state, E_V)
     grad_log_length = -2.0 * parameters.Lambda[0] * (grad_Lambda + grad_Lambda_R)[0]
-    if len(parameters.log_length) == 1:
-        grad_log_length = grad_log_length.sum(keepdims=True)
     gradient = SPGPParameters(
         P=grad_P + grad_P_R,
-        log_length=grad_log_length,
+        log_length=float(grad_log_length.sum()),
         log_h=float(a @ a + posterior.factor.inverse_diagonal.sum() - len(a) - 2.0 * sum_c_slack),
         log_noise=-state.s2 * float(sum_c),
     )
@@ -301,38 +258,11 @@ def score(block: Block, scratch: Scratch, state: SPGPState, posterior: Posterior
 
 
 def predict(X: FloatArray, state: SPGPState, posterior: Posterior, team: Team) -> Predictive:
-    """Predict for rows in memory, block by block over the threads of `team`.
+    """Predict for rows X (n, d) in memory, block by block over the threads of `team`.
 
     The mean is ``V' a_mean``, the model variance ``diag(K - Q) + V' S^-1 V`` (which returns to h^2 far from all
     pseudo-inputs), the noise variance s2.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    state : SPGPState
-    posterior : Posterior
-    team : Team
     """
     result = Predictive(*np.empty((4, len(X))))
     predict_blocks(result, X, len(posterior.w_mean), team, _predict_block, state, posterior)
     return result
-
-
-def sample_functions(
-    X: FloatArray,
-    parameters: SPGPParameters,
-    state: SPGPState,
-    posterior: Posterior,
-    n_samples: int,
-    rng: np.random.Generator,
-) -> FloatArray:
-    """Draw functions from the posterior: values at X, (n, n_samples), jointly Gaussian over the rows.
-
-    Weights ``a ~ N(a_mean, S^-1)`` give ``V' a``; what they leave open has the covariance ``K - Q``, an (n, n) matrix.
-    """
-    epsilon = rng.standard_normal((len(posterior.w_mean), n_samples))
-    a = posterior.w_mean[:, None] + posterior.factor.whitener.T @ epsilon
-    block = Block.of_inputs(X)
-    V = triangular_product(state.hW, _responses(block, Scratch(), state)[1], np.empty((len(a), len(X))))
-    at_X = SPGPParameters(X, parameters.log_length, parameters.log_h, parameters.log_noise)
-    return V.T @ a + draw(state.h2 * _correlation(at_X) - V.T @ V, n_samples, rng)

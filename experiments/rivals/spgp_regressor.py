@@ -10,16 +10,14 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from experiments.rivals.base import GaussianProcess, LengthScale, Scaling
+from experiments.rivals.base import GaussianProcess, Scaling
 from experiments.rivals.spgp import (
     SPGPEvaluation,
-    SPGPLayout,
     SPGPParameters,
     SPGPState,
     evaluate,
     fit_posterior,
     predict,
-    sample_functions,
     score,
     start_parameters,
 )
@@ -29,7 +27,6 @@ from gpzed.engine.lbfgs import Budget, OptimizeReport, Progress, minimize
 from gpzed.engine.threads import Team, ThreadEngine
 from gpzed.gp.initialize import MAX_ROWS, InitMethod
 from gpzed.gp.posterior import Posterior
-from gpzed.gp.whitening import WhiteningMethod
 
 MIN_VALIDATION = 10
 """Fewer rows than this cannot choose an iterate: the marginal likelihood alone decides."""
@@ -39,16 +36,12 @@ class SPGPRegressor(GaussianProcess):
     """Sparse pseudo-input Gaussian process (SPGP, also called FITC).
 
     A Gaussian process with a squared-exponential kernel and constant noise, seen through m pseudo-inputs whose places
-    are optimised together with the kernel.
+    are optimised together with the kernel; `experiments.rivals.spgp` has the mathematics.
 
     Parameters
     ----------
     n_basis : int
         Number m of pseudo-inputs; the number of training rows where there are fewer.
-    length_scale : {"shared", "per_feature"}
-        One length-scale for all (whitened) features, as in the paper, or one for each.
-    whitening : {"pca", "scale", "none"}
-        As in `gpzed.GPzRegressor`.
     init : {"kmeans", "data", "random"}
         Where pseudo-inputs start: cluster centres, training rows, or uniformly in the box that holds the data.
     validation_fraction : float
@@ -77,36 +70,13 @@ class SPGPRegressor(GaussianProcess):
 
     Notes
     -----
-    With the kernel ``k(x, x') = h^2 exp(-1/2 |(x - x') / length|^2)`` and ``Q = K_nm K_mm^-1 K_mn`` the targets are
-    distributed as ``y ~ N(0, Q + diag(K - Q) + s2 I)``. At a new point the mean is ``k_m' w``, the model variance
-    ``k - q + k_m' S^-1 k_m`` and the noise variance ``s2``, the same everywhere; S is the posterior precision of w,
-    whose prior is ``N(0, K_mm^-1)``. A jitter of 1e-6 h^2 on the diagonal of ``K_mm`` is part of the model.
-
     ``diag(K - Q)`` is free to differ from row to row, and where the scatter of the targets does, training uses it to
     describe that scatter and lets ``s2`` shrink (on BOSS to less than a hundredth). The total variance is
     then the figure to trust; the split into model and noise variance says little.
-
-    References
-    ----------
-    Snelson & Ghahramani (2005), Advances in Neural Information Processing Systems 18, 1257.
-    Almosallam, Jarvis & Roberts (2016), MNRAS 462, 726.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-3, 3, size=(500, 1))
-    >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(500)
-    >>> model = SPGPRegressor(n_basis=10, random_state=0).fit(X, y)
-    >>> mean, std = model.predict(np.array([[0.0], [1.5]]), return_std=True)
-    >>> bool(np.all(np.abs(mean - [0.0, 1.0]) < 0.1)), bool(np.all(np.abs(std - 0.1) < 0.03))
-    (True, True)
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_basis": [Interval(Integral, 1, None, closed="left")],
-        "length_scale": [StrOptions({"shared", "per_feature"})],
-        "whitening": [StrOptions({"pca", "scale", "none"})],
         "init": [StrOptions({"kmeans", "data", "random"})],
         "validation_fraction": [Interval(Real, 0.0, 0.9, closed="both")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -117,8 +87,6 @@ class SPGPRegressor(GaussianProcess):
         self,
         n_basis: int = 100,
         *,
-        length_scale: LengthScale = "shared",
-        whitening: WhiteningMethod = "pca",
         init: InitMethod = "kmeans",
         validation_fraction: float = 0.2,
         max_iter: int = 500,
@@ -126,8 +94,6 @@ class SPGPRegressor(GaussianProcess):
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.n_basis = n_basis
-        self.length_scale = length_scale
-        self.whitening = whitening
         self.init = init
         self.validation_fraction = validation_fraction
         self.max_iter = max_iter
@@ -135,16 +101,7 @@ class SPGPRegressor(GaussianProcess):
         self.random_state = random_state
 
     def fit(self, X: Any, y: npt.ArrayLike, *, validation_data: tuple[Any, npt.ArrayLike] | None = None) -> Self:
-        """Train on rows in memory.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Targets (redshifts).
-        validation_data : (X, y) or None
-            Rows to choose the iterate by, instead of a part of the training rows.
-        """
+        """Train on rows in memory; `validation_data` choose the iterate in the place of a part of these."""
         self._validate_params()
         X, y = self._check_rows(X, y)
         rng = np.random.default_rng(self.random_state)
@@ -153,7 +110,7 @@ class SPGPRegressor(GaussianProcess):
         order = rng.permutation(len(y))
         train, held = order[n_valid:], order[:n_valid]
         valid = (X[held], y[held]) if validation_data is None else self._check_rows(*validation_data, is_training=False)
-        self.scaling_ = Scaling.fit(X[train], y[train], self.whitening)
+        self.scaling_ = Scaling.fit(X[train], y[train])
         self._train(self.scaling_(X[train], y[train]), self.scaling_(*valid), rng)
         final = np.concatenate([train, held])
         engine = self._engine(*self.scaling_(X[final], y[final]), keep_bytes=0)
@@ -167,9 +124,8 @@ class SPGPRegressor(GaussianProcess):
         """Choose the parameters by the marginal likelihood of `train` and the iterate by the score of `valid`."""
         X, _ = train
         self.n_basis_ = min(self.n_basis, len(X))
-        layout = SPGPLayout(self.n_basis_, X.shape[1], self.length_scale == "per_feature")
-        start = start_parameters(X[rng.permutation(len(X))[:MAX_ROWS]], layout, rng, self.init)
-        objective = _Objective(self._engine(*train), layout)
+        start = start_parameters(X[rng.permutation(len(X))[:MAX_ROWS]], self.n_basis_, rng, self.init)
+        objective = _Objective(self._engine(*train))
         judge = self._engine(*valid, keep_bytes=0) if len(valid[1]) else None
 
         def validate(theta: FloatArray) -> float:
@@ -179,11 +135,11 @@ class SPGPRegressor(GaussianProcess):
 
         self.report_: OptimizeReport = minimize(
             objective,
-            Progress(layout.pack(start)),
+            Progress(start.pack()),
             score=None if judge is None else validate,
             budget=Budget(max_iter=self.max_iter),
         )
-        self.parameters_: SPGPParameters = layout.unpack(self.report_.theta)
+        self.parameters_: SPGPParameters = SPGPParameters.unpack(self.report_.theta, X.shape[1])
         self.log_marginal_likelihood_ = evaluate(objective.engine, self.parameters_).likelihood.total
 
     def _engine(self, X: FloatArray, y: FloatArray, **options: Any) -> Engine:
@@ -192,26 +148,23 @@ class SPGPRegressor(GaussianProcess):
     def _predict_scaled(self, X: FloatArray) -> Sequence[FloatArray]:
         return predict(X, self.state_, self.posterior_, Team(self.n_threads))[:3]
 
-    def _draw_scaled(self, X: FloatArray, n_samples: int, rng: np.random.Generator) -> FloatArray:
-        return sample_functions(X, self.parameters_, self.state_, self.posterior_, n_samples, rng)
-
 
 class _Objective:
     """Minus the log marginal likelihood per row; remembers its last evaluation for the validation score."""
 
-    def __init__(self, engine: Engine, layout: SPGPLayout) -> None:
-        self.engine, self.layout = engine, layout
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
         self.theta: FloatArray | None = None
         self.evaluation: SPGPEvaluation | None = None
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        result = evaluate(self.engine, self.layout.unpack(theta))
+        result = evaluate(self.engine, SPGPParameters.unpack(theta, self.engine.d))
         self.theta, self.evaluation = theta.copy(), result
         n = self.engine.n
-        return -result.likelihood.total / n, -self.layout.pack(result.gradient) / n
+        return -result.likelihood.total / n, -result.gradient.pack() / n
 
     def posterior(self, theta: FloatArray) -> tuple[SPGPState, Posterior]:
         """Return the posterior at theta, from the last evaluation where that was there."""
         if self.theta is not None and self.evaluation is not None and np.array_equal(theta, self.theta):
             return self.evaluation.state, self.evaluation.posterior
-        return fit_posterior(self.engine, self.layout.unpack(theta))[:2]
+        return fit_posterior(self.engine, SPGPParameters.unpack(theta, self.engine.d))[:2]

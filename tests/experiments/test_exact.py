@@ -102,11 +102,6 @@ def test_samples_scatter_like_the_model_variance(fitted):
         fitted.sample_y(np.zeros((10_001, 2)))
 
 
-def test_length_scale_per_feature():
-    model = ExactGPRegressor(length_scale="per_feature", random_state=0).fit(*make_rows(80))
-    assert model.process_.kernel_.k1.k2.length_scale.shape == (2,)
-
-
 def test_warnings_of_the_optimiser_are_our_own():
     X, _ = make_rows(40)
     with pytest.warns(ConvergenceWarning, match="close to the specified"):
@@ -118,9 +113,6 @@ def test_warnings_of_the_optimiser_are_our_own():
     [
         ({"max_rows": 1}, "'max_rows' parameter"),
         ({"max_rows": "all"}, "'max_rows' parameter"),
-        ({"n_restarts": -1}, "'n_restarts' parameter"),
-        ({"whitening": "zca"}, "'whitening' parameter"),
-        ({"length_scale": "each"}, "'length_scale' parameter"),
     ],
 )
 def test_bad_options(options, message):

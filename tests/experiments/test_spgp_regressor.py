@@ -93,32 +93,6 @@ def test_objective_falls(fitted):
     assert np.all(np.diff([step.objective for step in fitted.report_.history]) <= 0.0)
 
 
-def test_length_scale_per_feature_sees_what_does_not_matter():
-    rng = np.random.default_rng(7)
-    X = rng.standard_normal((400, 3))
-    y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(400)
-    model = SPGPRegressor(20, length_scale="per_feature", whitening="scale", random_state=0).fit(X, y)
-    length = np.exp(model.parameters_.log_length)
-    assert length[1:].min() > 3 * length[0]
-
-
-def test_samples_scatter_like_the_model_variance(fitted):
-    X, _ = make_rows(30, seed=4)
-    draws = fitted.sample_y(X, 4000, random_state=1)
-    prediction = fitted.predict_distribution(X)
-    assert draws.shape == (30, 4000)
-    np.testing.assert_allclose(draws.var(axis=1), prediction.model_variance, rtol=0.15)
-    error = np.sqrt(prediction.model_variance / 4000)
-    assert np.all(np.abs(draws.mean(axis=1) - prediction.mean) < 5 * error)
-    np.testing.assert_array_equal(draws, fitted.sample_y(X, 4000, random_state=1))
-    assert fitted.sample_y(X[:0], 3).shape == (0, 3)
-
-
-def test_too_many_rows_to_draw_jointly(fitted):
-    with pytest.raises(ValueError, match=r"`X` has 10001 rows; expected at most 10000"):
-        fitted.sample_y(np.zeros((10_001, 2)))
-
-
 def test_iterations_are_limited():
     model = SPGPRegressor(5, max_iter=2, random_state=0).fit(*make_rows())
     assert model.n_iter_ == 2
@@ -128,8 +102,6 @@ def test_iterations_are_limited():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"length_scale": "each"}, "'length_scale' parameter"),
-        ({"whitening": "zca"}, "'whitening' parameter"),
         ({"init": "kmean"}, "'init' parameter"),
         ({"n_basis": 0}, "'n_basis' parameter"),
         ({"max_iter": 2.5}, "'max_iter' parameter"),
