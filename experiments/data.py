@@ -110,18 +110,7 @@ class Source:
 
 
 def load_sets(source: Source, cache: str | os.PathLike[str] | None = None) -> Sets:
-    """Read or simulate the rows of a source.
-
-    Parameters
-    ----------
-    source : Source
-    cache : path, optional
-        File to keep simulated rows in: simulating them takes a while.
-
-    Returns
-    -------
-    Sets
-    """
+    """Read or simulate the rows of a source; `cache` is a file to keep simulated rows in, which take a while."""
     if source.catalogues:
         return _from_catalogues(source)
     path = None if cache is None else Path(cache)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from experiments.rivals.base import START_NOISE
-from gpzed._types import FloatArray
+from gpzed._types import FloatArray, IntArray
 from gpzed.engine.blocks import Block, Engine, Scratch, Summing, Sums
 from gpzed.engine.threads import Team
 from gpzed.errors import NumericalError
@@ -30,7 +30,7 @@ from gpzed.gp.evidence import LOG_2PI
 from gpzed.gp.initialize import InitMethod, start_centres
 from gpzed.gp.linalg import cholesky, triangular_product
 from gpzed.gp.posterior import Posterior, weight_posterior
-from gpzed.gp.predictive import Predictive, predict_blocks
+from gpzed.gp.predictive import Predictive, fill_rows
 
 JITTER = 1e-6
 """Added to the unit diagonal of R, always: pseudo-inputs attract each other, and R is singular where two coincide.
@@ -264,5 +264,9 @@ def predict(X: FloatArray, state: SPGPState, posterior: Posterior, team: Team) -
     pseudo-inputs), the noise variance s2.
     """
     result = Predictive(*np.empty((4, len(X))))
-    predict_blocks(result, X, len(posterior.w_mean), team, _predict_block, state, posterior)
+
+    def predict_rows(rows: slice | IntArray, _: int) -> Predictive:
+        return _predict_block(Block.of_inputs(X[rows]), Scratch(team.buffers()), state, posterior)
+
+    fill_rows(result, len(posterior.w_mean), team, predict_rows)
     return result

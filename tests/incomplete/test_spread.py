@@ -14,9 +14,8 @@ from gpzed.gp.predictive import predict, predict_noisy, variance_forms
 from gpzed.gp.state import make_state
 from gpzed.incomplete.blur import Blur
 from gpzed.incomplete.spread import AddedVariance, BlurredRows, QuadraticForms
-from gpzed.mixture import predictive as mixture
 from gpzed.mixture.heads import Heads
-from gpzed.mixture.predictive import MixtureHeads, predict_mixture
+from gpzed.mixture.predictive import MixtureHeads
 from helpers import CODES, make_problem
 
 
@@ -102,10 +101,9 @@ def test_predictions_are_those_of_kinds_of_one_row_each():
     Theta = np.random.default_rng(2).standard_normal((layout.n_weights, 9))
     heads, factors = Heads(p.P, p.Gamma, Theta), (posterior.factor,) * 3
     forms = heads.forms(layout, factors)
-    expected = predict_mixture(
-        X, heads, factors, layout, Team(1), blur, blurs, [AddedVariance(forms, one) for one in blurs]
-    )
-    result = mixture.predict_noisy(X, V, heads, factors, Team(1), BlurredRows(forms, layout.k))
+    mixture = MixtureHeads(heads, factors, np.zeros((4, 3)), "linear", 0, 0.0)
+    expected = mixture.predict(X, layout, Team(1), blur, blurs, [AddedVariance(forms, one) for one in blurs])
+    result = mixture.predict_noisy(X, V, np.zeros(X.shape, bool), Team(1), BlurredRows(forms, layout.k))
     for one, other in zip(result, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-7)
 

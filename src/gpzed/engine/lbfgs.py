@@ -188,12 +188,9 @@ def minimize(
         recorder.anchor = (theta.copy(), value)
         n_steps += 1
         if n_steps > replayed:
-            gradient = recorder.gradient
-            seconds = clock() - started
+            norm, seconds = float(np.abs(recorder.gradient).max()), clock() - started
             current = -value if score is None else score(theta)
-            progress.history.append(
-                Iteration(n_steps, recorder.n, seconds, value, float(np.abs(gradient).max()), current)
-            )
+            progress.history.append(Iteration(n_steps, recorder.n, seconds, value, norm, current))
             if current > progress.best_score:
                 progress.best_score, progress.best_theta = current, theta.copy()
                 progress.best_iteration = n_steps
@@ -201,28 +198,15 @@ def minimize(
                 raise _Stop("stopped")
         _check_budget(progress, n_steps, budget, score is not None)
 
-    options = {
-        "maxiter": 10 * budget.max_iter + 1_000_000,
-        "maxfun": 10**9,
-        "maxcor": memory,
-        "ftol": budget.tolerance,
-        "gtol": 1e-7,
-        "maxls": 30,
-    }
-    status: Status = "converged"
-    message = "the objective no longer changes"
+    limits = {"maxiter": 10 * budget.max_iter + 1_000_000, "maxfun": 10**9, "maxls": 30}
+    options = {"maxcor": memory, "ftol": budget.tolerance, "gtol": 1e-7, **limits}
+    status: Status
     try:
         with single_threaded_blas():  # L-BFGS calls BLAS on short vectors, where threads only get in the way
             result = scipy.optimize.minimize(
-                recorder,
-                progress.theta_start,
-                method="L-BFGS-B",
-                jac=True,
-                callback=after_step,
-                options=options,
+                recorder, progress.theta_start, method="L-BFGS-B", jac=True, callback=after_step, options=options
             )
-        message = str(result.message)
-        status = "converged" if result.success else "line_search"
+        status, message = "converged" if result.success else "line_search", str(result.message)
     except _Stop as stop:
         status, message = stop.status, _MESSAGES[stop.status]
     return OptimizeReport(

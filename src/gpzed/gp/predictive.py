@@ -41,10 +41,11 @@ def predict(
     `blur` (n,) says how the inputs of each row are uncertain, and `spreads` (forms of `variance_forms`) what those of
     blur 1, 2, ... add to the variance.
     """
-    posterior.factor.whitener  # noqa: B018  computed once, before the threads ask for it
-    result = Predictive(*np.empty((4, len(X))))
-    predict_blocks(result, X, len(posterior.w_mean), team, predict_block, state, posterior, spreads, blur=blur)
-    return result
+
+    def predict_rows(rows: slice | IntArray, blur: int) -> Predictive:
+        return predict_block(Block.of_inputs(X[rows], blur), Scratch(team.buffers()), state, posterior, spreads)
+
+    return _predict(len(X), posterior, team, predict_rows, blur)
 
 
 def predict_block(
@@ -100,18 +101,39 @@ def predict_noisy(
     X: FloatArray, V: FloatArray, state: State, posterior: Posterior, team: Team, noisy: BlurredRows
 ) -> Predictive:
     """Predict for rows with uncertainties ``V V'`` of their own; `noisy` has forms of `variance_forms`."""
-    posterior.factor.whitener  # noqa: B018  computed once, before the threads ask for it
-    result = Predictive(*np.empty((4, len(X))))
 
-    def predict_rows(rows: slice | IntArray, _: int) -> None:
+    def predict_rows(rows: slice | IntArray, _: int) -> Predictive:
         Phi, (added, nu_added) = noisy(X[rows].T, V[rows], Scratch(team.buffers()))
         log_beta = state.u @ Phi[: len(state.u)] + state.b
         mean, nu, noise = moments_of(Phi, log_beta, posterior, np.empty_like(Phi))
-        for target, value in zip(result, (mean, nu + nu_added, noise, added), strict=True):
-            target[rows] = value
+        return Predictive(mean, nu + nu_added, noise, added)
 
-    team.map_rows(predict_rows, len(X), None, block_rows(len(posterior.w_mean)))
+    return _predict(len(X), posterior, team, predict_rows)
+
+
+def _predict(
+    n: int, posterior: Posterior, team: Team, predict_rows: Callable[..., Predictive], blur: IntArray | None = None
+) -> Predictive:
+    posterior.factor.whitener  # noqa: B018  computed once, before the threads ask for it
+    result = Predictive(*np.empty((4, n)))
+    fill_rows(result, len(posterior.w_mean), team, predict_rows, blur)
     return result
+
+
+def fill_rows(
+    result: Sequence[FloatArray],
+    width: int,
+    team: Team,
+    values_of: Callable[[slice | IntArray, int], Sequence[FloatArray]],
+    blur: IntArray | None = None,
+) -> None:
+    """Fill arrays over rows (first axis) with what is computed for rows of one blur (last axis), over threads."""
+
+    def fill(rows: slice | IntArray, blur: int) -> None:
+        for target, values in zip(result, values_of(rows, blur), strict=True):
+            target[rows] = values.T
+
+    team.map_rows(fill, len(result[0]), blur, block_rows(width))
 
 
 def score(block: Block, scratch: Scratch, state: State, posterior: Posterior, shifts: FloatArray) -> Sums:

@@ -221,23 +221,13 @@ def _condition(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Condition Gaussians of zero mean on inputs observed with errors: one input after the other.
 
-    Parameters
-    ----------
-    covariance : ndarray of shape (d, d, ...)
-        Gaussians, and cases that differ in what was observed, come last, such that NumPy runs along them.
-    seen, noise : ndarray of shape (d, ...)
-        Which inputs were observed, and the variances of their errors.
-    values : ndarray of shape (d, k, ...)
-        The inputs observed, finite everywhere: numbers, or linear functions of k others.
+    Gaussians, and cases that differ in what was observed, come last in all arrays, such that NumPy runs along them:
+    covariances (d, d, ...), inputs that were seen and variances of their errors (d, ...), and values (d, k, ...), finite
+    everywhere, which are numbers or linear functions of k others.
 
-    Returns
-    -------
-    expected : ndarray of shape (d, k, ...)
-    covariance : ndarray of shape (d, d, ...)
-    residuals : ndarray of shape (d, k, ...)
-        Of every input from what those before it let expect, in units of its standard deviation; 0 if not observed.
-    log_det : ndarray of shape (...)
-        Log determinant of the covariance of the inputs observed, errors included.
+    Returned are the expected inputs (d, k, ...), their covariance, the residuals (d, k, ...) of every input from what
+    those before it let expect (in units of its standard deviation; 0 if not observed), and the log determinant of the
+    covariance of the inputs observed, errors included.
     """
     d, k = values.shape[:2]
     cases = np.broadcast_shapes(covariance.shape[2:], seen.shape[1:], noise.shape[1:])

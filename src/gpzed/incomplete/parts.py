@@ -76,27 +76,12 @@ class RowParts(NamedTuple):
 
 
 class PatternTable:
-    """Blurs of rows for a set of patterns, in whitened inputs.
+    """Blurs 1, 2, ... of rows for the patterns that these may have, in whitened inputs.
 
-    Parameters
-    ----------
-    inputs : InputModel
-    whitening : Whitening
-    patterns : iterable of Pattern
-        Those that rows may have.
-    single : Density or None
-        One Gaussian for all inputs, to train with: a row then has one part, that of its most likely component, or of
-        `single` if none is likely. To let all components have a part, they would have to be weighed by the targets in
-        every step.
-    rare : collection of Pattern
-        Those of which all rows are given to `single`.
-
-    Attributes
-    ----------
-    blurs : tuple of Blur
-        Blur 1, 2, ...
-    labels : list of (Pattern, int)
-        Their patterns and components; `single` counts as the last component.
+    To train with, there is one Gaussian for all inputs, `single`: a row then has one part, that of its most likely
+    component, or of `single` if none is likely or its pattern is `rare`. To let all components have a part, they would
+    have to be weighed by the targets in every step. `labels` are the pattern and component of each blur; `single` counts
+    as the last component.
     """
 
     def __init__(
