@@ -14,7 +14,7 @@ from experiments.rivals.forest import train_forest
 from experiments.rivals.mlp import train_mlp
 from experiments.rivals.network import NETWORK
 from experiments.rivals.randomised import train_randomised
-from experiments.rivals.spgp_regressor import SPGPRegressor
+from experiments.rivals.spgp import SPGPRegressor
 from experiments.rivals.tpz import HOW_TO_GET_TPZ, has_tpz, train_tpz
 from gpzed import GPzRegressor
 from gpzed.engine.lbfgs import OptimizeReport

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from experiments.rivals.exact import ExactGPRegressor
-from experiments.rivals.spgp_regressor import SPGPRegressor
+from experiments.rivals.spgp import SPGPRegressor
 from gpzed.errors import DataWarning
 
 

@@ -222,8 +222,8 @@ def _condition(
     """Condition Gaussians of zero mean on inputs observed with errors: one input after the other.
 
     Gaussians, and cases that differ in what was observed, come last in all arrays, such that NumPy runs along them:
-    covariances (d, d, ...), inputs that were seen and variances of their errors (d, ...), and values (d, k, ...), finite
-    everywhere, which are numbers or linear functions of k others.
+    covariances (d, d, ...), inputs that were seen and variances of their errors (d, ...), and values (d, k, ...), all
+    finite, which are numbers or linear functions of k others.
 
     Returned are the expected inputs (d, k, ...), their covariance, the residuals (d, k, ...) of every input from what
     those before it let expect (in units of its standard deviation; 0 if not observed), and the log determinant of the

@@ -80,8 +80,8 @@ class PatternTable:
 
     To train with, there is one Gaussian for all inputs, `single`: a row then has one part, that of its most likely
     component, or of `single` if none is likely or its pattern is `rare`. To let all components have a part, they would
-    have to be weighed by the targets in every step. `labels` are the pattern and component of each blur; `single` counts
-    as the last component.
+    have to be weighed by the targets in every step. `labels` are the pattern and component of each blur; `single` is
+    the last component.
     """
 
     def __init__(
