@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gpzed._types import FloatArray
 from gpzed.gp.whitening import Moments, Whitening, fit_whitening
@@ -39,7 +37,7 @@ class Trained(NamedTuple):
     details: dict[str, Any]
 
 
-class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class GaussianProcess:
     """A Gaussian process for whitened inputs and a standardised target; subclasses train it."""
 
     scaling_: Scaling
@@ -48,27 +46,11 @@ class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Return mean, model variance and noise variance of the standardised target at whitened inputs."""
         raise NotImplementedError
 
-    def predict_distribution(self, X: Any) -> Prediction:
+    def predict_distribution(self, X: FloatArray) -> Prediction:
         """Return a Gaussian for each row of X, its variance split into model and noise."""
-        X = self._check_inputs(X)
         y_mean, scale = self.scaling_.y_mean, self.scaling_.y_scale
         mean, model, noise = self._predict_scaled(self.scaling_.whitening(X))
         return Prediction.gaussian(y_mean + scale * mean, scale**2 * model, scale**2 * noise)
-
-    def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return the mean for each row of X, and the standard deviation if asked for."""
-        prediction = self.predict_distribution(X)
-        return (prediction.mean, prediction.std) if return_std else prediction.mean
-
-    def _check_rows(self, X: Any, y: Any, *, is_training: bool = True) -> tuple[FloatArray, FloatArray]:
-        least = 2 if is_training else 1
-        options = {"reset": is_training, "dtype": np.float64, "y_numeric": True, "ensure_min_samples": least}
-        X, y = validate_data(self, X, y, **options)
-        return X, np.asarray(y, dtype=np.float64)
-
-    def _check_inputs(self, X: Any) -> FloatArray:
-        check_is_fitted(self)
-        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64, ensure_min_samples=0))
 
 
 @dataclass(frozen=True)

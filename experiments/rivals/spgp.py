@@ -18,12 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from experiments.rivals.base import START_NOISE, GaussianProcess, Scaling
 from gpzed._types import FloatArray, IntArray
@@ -36,7 +33,7 @@ from gpzed.gp.evidence import LOG_2PI
 from gpzed.gp.initialize import MAX_ROWS, InitMethod, start_centres
 from gpzed.gp.linalg import cholesky, triangular_product
 from gpzed.gp.posterior import Posterior, weight_posterior
-from gpzed.gp.predictive import Predictive, fill_rows
+from gpzed.gp.predictive import Predictive, by_rows
 
 JITTER = 1e-6
 """Added to the unit diagonal of R, always: pseudo-inputs attract each other, and R is singular where two coincide.
@@ -47,84 +44,32 @@ MIN_VALIDATION = 10
 """Fewer rows than this cannot choose an iterate: the marginal likelihood alone decides."""
 
 
+@dataclass
 class SPGPRegressor(GaussianProcess):
-    """Sparse pseudo-input Gaussian process (SPGP, also called FITC).
+    """Sparse pseudo-input Gaussian process: kernel and places of the pseudo-inputs are optimised together.
 
-    A Gaussian process with a squared-exponential kernel and constant noise, seen through m pseudo-inputs whose places
-    are optimised together with the kernel.
-
-    Parameters
-    ----------
-    n_basis : int
-        Number m of pseudo-inputs; the number of training rows where there are fewer.
-    init : {"kmeans", "data", "random"}
-        Where pseudo-inputs start: cluster centres, training rows, or uniformly in the box that holds the data.
-    validation_fraction : float
-        Share of the training rows held out to choose the iterate; 0 for none. They still enter the final posterior of
-        the weights.
-    max_iter : int
-        Limit on iterations of L-BFGS.
-    n_threads : int or None
-        Threads to use; all cores if None. Results do not depend on it.
-    random_state : int, numpy.random.Generator or None
-        Seed of start and split.
-
-    Attributes
-    ----------
-    parameters_ : SPGPParameters
-    state_ : SPGPState
-    posterior_ : Posterior
-        Of the weights.
-    scaling_ : Scaling
-    report_ : OptimizeReport
-        How training went.
-    log_marginal_likelihood_ : float
-        Of the training rows, target standardised.
-    n_basis_ : int
-        Number of pseudo-inputs used.
-
-    Notes
-    -----
     ``diag(K - Q)`` is free to differ from row to row, and where the scatter of the targets does, training uses it to
-    describe that scatter and lets ``s2`` shrink (on BOSS to less than a hundredth). The total variance is
-    then the figure to trust; the split into model and noise variance says little.
+    describe that scatter and lets ``s2`` shrink (on BOSS to less than a hundredth). The total variance is then the
+    figure to trust; the split into model and noise variance says little.
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_basis": [Interval(Integral, 1, None, closed="left")],
-        "init": [StrOptions({"kmeans", "data", "random"})],
-        "validation_fraction": [Interval(Real, 0.0, 0.9, closed="both")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "n_threads": [Interval(Integral, 1, None, closed="left"), None],
-    }
+    n_basis: int = 100  # pseudo-inputs at most; as many as training rows where these are fewer
+    init: InitMethod = "kmeans"  # where pseudo-inputs start, see `start_centres`
+    validation_fraction: float = 0.2  # of the rows, to choose the iterate; they still enter the final posterior
+    max_iter: int = 500  # of L-BFGS
+    n_threads: int | None = None  # all cores if None
+    random_state: int | None = None  # seed of start and split
 
-    def __init__(
-        self,
-        n_basis: int = 100,
-        *,
-        init: InitMethod = "kmeans",
-        validation_fraction: float = 0.2,
-        max_iter: int = 500,
-        n_threads: int | None = None,
-        random_state: int | np.random.Generator | None = None,
-    ) -> None:
-        self.n_basis = n_basis
-        self.init = init
-        self.validation_fraction = validation_fraction
-        self.max_iter = max_iter
-        self.n_threads = n_threads
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: npt.ArrayLike, *, validation_data: tuple[Any, npt.ArrayLike] | None = None) -> Self:
+    def fit(
+        self, X: FloatArray, y: FloatArray, *, validation_data: tuple[FloatArray, FloatArray] | None = None
+    ) -> Self:
         """Train on rows in memory; `validation_data` choose the iterate in the place of a part of these."""
-        self._validate_params()
-        X, y = self._check_rows(X, y)
         rng = np.random.default_rng(self.random_state)
         n_valid = 0 if validation_data is not None else round(self.validation_fraction * len(y))
         n_valid = n_valid if n_valid >= MIN_VALIDATION else 0
         order = rng.permutation(len(y))
         train, held = order[n_valid:], order[:n_valid]
-        valid = (X[held], y[held]) if validation_data is None else self._check_rows(*validation_data, is_training=False)
+        valid = (X[held], y[held]) if validation_data is None else validation_data
         self.scaling_ = Scaling.fit(X[train], y[train])
         self._train(self.scaling_(X[train], y[train]), self.scaling_(*valid), rng)
         final = np.concatenate([train, held])
@@ -388,10 +333,8 @@ def predict(X: FloatArray, state: SPGPState, posterior: Posterior, team: Team) -
     The mean is ``V' a_mean``, the model variance ``diag(K - Q) + V' S^-1 V`` (which returns to h^2 far from all
     pseudo-inputs), the noise variance s2.
     """
-    result = Predictive(*np.empty((4, len(X))))
 
     def predict_rows(rows: slice | IntArray, _: int) -> Predictive:
         return _predict_block(Block.of_inputs(X[rows]), Scratch(team.buffers()), state, posterior)
 
-    fill_rows(result, len(posterior.w_mean), team, predict_rows)
-    return result
+    return by_rows(Predictive, (len(X),), len(posterior.w_mean), team, predict_rows)

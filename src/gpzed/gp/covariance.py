@@ -44,10 +44,6 @@ class Structure:
         """Count the free numbers of one basis function's shape."""
         return 0 if self.is_global else {"L": 1, "D": d, "C": d * (d + 1) // 2}[self.code[1]]
 
-    def n_quadratic(self, d: int) -> int:
-        """Count the columns q of the feature map that this structure needs."""
-        return 1 + d + (d * (d + 1) // 2 if self.is_full else d)
-
     def basis(self, P: FloatArray, Gamma: FloatArray) -> Basis:
         """Return the basis functions at a point in parameter space."""
         C = coefficients(P, self.expand(Gamma, P.shape[1]))

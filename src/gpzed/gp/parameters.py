@@ -51,11 +51,6 @@ class Layout:
         """Length of w: basis functions and mean function."""
         return self.m + self.k
 
-    @property
-    def q(self) -> int:
-        """Number of columns of the quadratic map."""
-        return self.structure.n_quadratic(self.d)
-
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of every free block, in the order in which theta holds them."""
         shapes: dict[str, tuple[int, ...]] = {

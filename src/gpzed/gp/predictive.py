@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from gpzed.gp.parameters import Layout, Parameters
 from gpzed.gp.posterior import Posterior
 from gpzed.gp.state import State, responses
 from gpzed.incomplete.spread import AddedVariance, BlurredRows, QuadraticForms
+
+Record = TypeVar("Record", bound=tuple[FloatArray, ...])
 
 
 class Predictive(NamedTuple):
@@ -41,11 +43,12 @@ def predict(
     `blur` (n,) says how the inputs of each row are uncertain, and `spreads` (forms of `variance_forms`) what those of
     blur 1, 2, ... add to the variance.
     """
+    posterior.factor.whitener  # noqa: B018  computed once, before the threads ask for it
 
     def predict_rows(rows: slice | IntArray, blur: int) -> Predictive:
         return predict_block(Block.of_inputs(X[rows], blur), Scratch(team.buffers()), state, posterior, spreads)
 
-    return _predict(len(X), posterior, team, predict_rows, blur)
+    return by_rows(Predictive, (len(X),), len(posterior.w_mean), team, predict_rows, blur)
 
 
 def predict_block(
@@ -78,29 +81,11 @@ def moments_of(
     return posterior.w_mean @ Phi, nu, noise  # Eq. 5.8
 
 
-def predict_blocks(
-    result: Sequence[FloatArray],
-    X: FloatArray,
-    width: int,
-    team: Team,
-    kernel: Callable[..., Sequence[FloatArray]],
-    *arguments: Any,
-    blur: IntArray | None = None,
-) -> None:
-    """Fill arrays over rows (first axis) with what a kernel gives for blocks of X (last axis), over threads."""
-
-    def predict_rows(rows: slice | IntArray, blur: int) -> None:
-        values = kernel(Block.of_inputs(X[rows], blur), Scratch(team.buffers()), *arguments)
-        for target, value in zip(result, values, strict=True):
-            target[rows] = value.T
-
-    team.map_rows(predict_rows, len(X), blur, block_rows(width))
-
-
 def predict_noisy(
     X: FloatArray, V: FloatArray, state: State, posterior: Posterior, team: Team, noisy: BlurredRows
 ) -> Predictive:
     """Predict for rows with uncertainties ``V V'`` of their own; `noisy` has forms of `variance_forms`."""
+    posterior.factor.whitener  # noqa: B018  computed once, before the threads ask for it
 
     def predict_rows(rows: slice | IntArray, _: int) -> Predictive:
         Phi, (added, nu_added) = noisy(X[rows].T, V[rows], Scratch(team.buffers()))
@@ -108,32 +93,26 @@ def predict_noisy(
         mean, nu, noise = moments_of(Phi, log_beta, posterior, np.empty_like(Phi))
         return Predictive(mean, nu + nu_added, noise, added)
 
-    return _predict(len(X), posterior, team, predict_rows)
+    return by_rows(Predictive, (len(X),), len(posterior.w_mean), team, predict_rows)
 
 
-def _predict(
-    n: int, posterior: Posterior, team: Team, predict_rows: Callable[..., Predictive], blur: IntArray | None = None
-) -> Predictive:
-    posterior.factor.whitener  # noqa: B018  computed once, before the threads ask for it
-    result = Predictive(*np.empty((4, n)))
-    fill_rows(result, len(posterior.w_mean), team, predict_rows, blur)
-    return result
-
-
-def fill_rows(
-    result: Sequence[FloatArray],
+def by_rows(
+    record: type[Record],
+    shape: tuple[int, ...],
     width: int,
     team: Team,
     values_of: Callable[[slice | IntArray, int], Sequence[FloatArray]],
     blur: IntArray | None = None,
-) -> None:
-    """Fill arrays over rows (first axis) with what is computed for rows of one blur (last axis), over threads."""
+) -> Record:
+    """Fill a record of arrays over rows (first axis) with what is computed for rows of one blur (last axis)."""
+    result = record(*np.empty((len(record.__annotations__), *shape)))
 
     def fill(rows: slice | IntArray, blur: int) -> None:
         for target, values in zip(result, values_of(rows, blur), strict=True):
             target[rows] = values.T
 
-    team.map_rows(fill, len(result[0]), blur, block_rows(width))
+    team.map_rows(fill, shape[0], blur, block_rows(width))
+    return result
 
 
 def score(block: Block, scratch: Scratch, state: State, posterior: Posterior, shifts: FloatArray) -> Sums:

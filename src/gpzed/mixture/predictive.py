@@ -14,7 +14,7 @@ from gpzed.engine.blocks import Block, Scratch, Sums
 from gpzed.engine.threads import Team
 from gpzed.gp.linalg import Factor
 from gpzed.gp.parameters import Layout, MeanFunction
-from gpzed.gp.predictive import fill_rows
+from gpzed.gp.predictive import by_rows
 from gpzed.gp.state import State
 from gpzed.incomplete.blur import Blur
 from gpzed.incomplete.offsets import offsets_of, shares_of
@@ -81,9 +81,7 @@ class MixtureHeads:
     ) -> Components:
         for factor in self.factors:
             factor.whitener  # noqa: B018  computed once, before the threads ask for it
-        result = Components(*np.empty((5, n, self.heads.K)))
-        fill_rows(result, len(self.heads.Theta), team, predict_rows, blur)
-        return result
+        return by_rows(Components, (n, self.heads.K), len(self.heads.Theta), team, predict_rows, blur)
 
     def forms(self, layout: Layout) -> QuadraticForms:
         """Return forms for what uncertain inputs add to the variance of each head, and then to each model variance."""
