@@ -61,6 +61,12 @@ def make_parameters(X: np.ndarray, layout: Layout, seed: int = 0) -> Parameters:
     )
 
 
+def n_coefficients(layout: Layout) -> int:
+    """Return the length of the quadratic feature map."""
+    d = layout.d
+    return 1 + d + (d * (d + 1) // 2 if layout.structure.is_full else d)
+
+
 def time_dgemm() -> float:
     """Seconds of one square matrix product with all threads that BLAS is allowed."""
     A = np.ones((DGEMM_SIZE, DGEMM_SIZE))

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from common import arguments, emit, environment, make_parameters, make_rows, peak_megabytes, side_by_side
+from common import (
+    arguments,
+    emit,
+    environment,
+    make_parameters,
+    make_rows,
+    n_coefficients,
+    peak_megabytes,
+    side_by_side,
+)
 from gpzed.engine.stream import StreamEngine
 from gpzed.engine.threads import ThreadEngine
 from gpzed.gp.evidence import evaluate
@@ -43,7 +52,7 @@ def main() -> None:
         engine = ThreadEngine(X, y, width=layout.n_weights, n_threads=options.threads)
     parameters = make_parameters(X, layout, options.seed)
     seconds, median, rate = side_by_side(lambda: evaluate(engine, parameters, layout), options.repeat, options.threads)
-    flops = options.n * (4 * layout.q * options.m + 3 * options.m**2)
+    flops = options.n * (4 * n_coefficients(layout) * options.m + 3 * options.m**2)
     emit(
         {
             "benchmark": "evidence",

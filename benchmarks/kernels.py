@@ -104,7 +104,7 @@ def uncertain(problem: Problem) -> dict[str, Callable[[], object]]:
 
     def prepare() -> object:
         spread = AddedVariance(forms, p.blur)
-        return spread._pairs if spread.is_by_rank else spread._coefficients
+        return spread(p.block.Xt[:, :0], Scratch(buffers))
 
     return {
         "prior on shapes": lambda: substitute(common_shape)(Lambda, 1.0),

@@ -7,7 +7,16 @@ printed is JSON.
 
 from __future__ import annotations
 
-from common import arguments, emit, environment, make_parameters, make_rows, peak_megabytes, side_by_side
+from common import (
+    arguments,
+    emit,
+    environment,
+    make_parameters,
+    make_rows,
+    n_coefficients,
+    peak_megabytes,
+    side_by_side,
+)
 from gpzed.engine.threads import Team, ThreadEngine
 from gpzed.gp.evidence import fit_posterior
 from gpzed.gp.parameters import Layout
@@ -23,7 +32,7 @@ def main() -> None:
     state, posterior, _ = fit_posterior(ThreadEngine(X[rows], y[rows], width=layout.n_weights), parameters, layout)
     team = Team(options.threads)
     seconds, median, rate = side_by_side(lambda: predict(X, state, posterior, team), options.repeat, options.threads)
-    flops = options.n * (2 * layout.q * options.m + options.m**2 + 6 * options.m)
+    flops = options.n * (2 * n_coefficients(layout) * options.m + options.m**2 + 6 * options.m)
     emit(
         {
             "benchmark": "predict",

@@ -46,20 +46,13 @@ class Rows:
 
 @dataclass(frozen=True)
 class Sets:
-    """Rows to train on, to choose the iterate by, and to test on.
+    """Rows to train on, to choose the iterate by, and to test on."""
 
-    Attributes
-    ----------
-    train, valid, test : Rows
-        `valid` is empty where the estimators hold out rows themselves.
-    names : tuple of str
-        Names of the inputs.
-    """
-
+    # train, valid, test: `valid` is empty where the estimators hold out rows themselves
     train: Rows
     valid: Rows
     test: Rows
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # names of the inputs
 
     @property
     def sha256(self) -> str:
@@ -82,29 +75,16 @@ class Sets:
 
 @dataclass(frozen=True)
 class Source:
-    """Where the rows come from.
+    """Where the rows come from."""
 
-    Parameters
-    ----------
-    size : int
-        Galaxies in each of the three sets; at most so many of a catalogue.
-    seed : int
-    catalogues : tuple of path
-        Catalogues with redshifts; empty for the simulator. Without `tests` they are split into three equal sets.
-    tests : tuple of path
-        Catalogues to test on; the others are then for training alone.
-    config : RunConfig
-        Schema, sentinels and range of redshifts of the catalogues; the rest of it is not used.
-    errors : bool
-        Whether the logarithms of the errors are inputs, as in the paper, beside the magnitudes.
-    """
-
-    size: int = 100_000
+    size: int = 100_000  # galaxies in each of the three sets; at most so many of a catalogue
     seed: int = 0
+    # catalogues with redshifts; empty for the simulator. Without `tests` they are split into three equal sets
     catalogues: tuple[str, ...] = ()
-    tests: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()  # catalogues to test on; the others are then for training alone
+    # schema, sentinels and range of redshifts of the catalogues; the rest of it is not used
     config: RunConfig = field(default_factory=RunConfig)
-    errors: bool = True
+    errors: bool = True  # whether the logarithms of the errors are inputs, as in the paper, beside the magnitudes
 
     def __post_init__(self) -> None:
         if self.size < MIN_ROWS:
@@ -130,18 +110,7 @@ class Source:
 
 
 def load_sets(source: Source, cache: str | os.PathLike[str] | None = None) -> Sets:
-    """Read or simulate the rows of a source.
-
-    Parameters
-    ----------
-    source : Source
-    cache : path, optional
-        File to keep simulated rows in: simulating them takes a while.
-
-    Returns
-    -------
-    Sets
-    """
+    """Read or simulate the rows of a source; `cache` is a file to keep simulated rows in, which take a while."""
     if source.catalogues:
         return _from_catalogues(source)
     path = None if cache is None else Path(cache)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.data import Sets, Source, load_sets
-from experiments.paper.methods import Effort
 from experiments.paper.store import Part
+from experiments.rivals.base import Effort
 
 PAPER_SIZE = 100
 """Basis functions, trees or learners of the tables (section 7.2)."""
@@ -20,31 +20,15 @@ COMPLEXITIES = (5, 10, 25, 50, 100, 250, 500)
 
 @dataclass(frozen=True)
 class Bench:
-    """Data, effort and options of a run.
-
-    Parameters
-    ----------
-    source : Source
-    effort : Effort
-    folder : path
-        Where results go.
-    size : int
-        Basis functions, trees or learners of the tables.
-    complexities : tuple of int
-        Those of the figure of model complexity.
-    annz2 : tuple of path
-        Output files of ANNz2 to add a row for.
-    quick : bool
-        Whether experiments that bring their own data are small, too.
-    """
+    """Data, effort and options of a run."""
 
     source: Source = field(default_factory=Source)
     effort: Effort = field(default_factory=Effort)
-    folder: Path = Path("gpzed-paper")
-    size: int = PAPER_SIZE
-    complexities: tuple[int, ...] = COMPLEXITIES
-    annz2: tuple[str, ...] = ()
-    quick: bool = False
+    folder: Path = Path("gpzed-paper")  # where results go
+    size: int = PAPER_SIZE  # basis functions, trees or learners of the tables
+    complexities: tuple[int, ...] = COMPLEXITIES  # those of the figure of model complexity
+    annz2: tuple[str, ...] = ()  # output files of ANNz2 to add a row for
+    quick: bool = False  # whether experiments that bring their own data are small, too
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -73,28 +57,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One table or figure of the paper.
-
-    Attributes
-    ----------
-    name : str
-    where : str
-        Its place in the paper.
-    title : str
-    parts : callable (Bench) -> sequence of Part
-        The work to do; experiments may share parts.
-    assemble : callable (sequence of stored parts) -> dict
-        The content of its file of results.
-    draw : callable (content) -> Figure, or None
-        The figure, from the content of the file alone.
-    table : callable (content) -> Table, or None
-        The table, from the content of the file alone.
-    """
+    """One table or figure of the paper."""
 
     name: str
-    where: str
+    where: str  # its place in the paper
     title: str
-    parts: Callable[[Bench], Sequence[Part]]
-    assemble: Callable[[Sequence[dict[str, Any]]], dict[str, Any]]
-    draw: Callable[[dict[str, Any]], Any] | None = None
+    parts: Callable[[Bench], Sequence[Part]]  # the work to do; experiments may share parts
+    assemble: Callable[[Sequence[dict[str, Any]]], dict[str, Any]]  # stored parts to the content of its file of results
+    draw: Callable[[dict[str, Any]], Any] | None = None  # figure, from that content alone
     table: Callable[[dict[str, Any]], Table] | None = None

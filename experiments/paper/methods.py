@@ -8,19 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.data import Sets
+from experiments.rivals.base import Effort, Trained
 from experiments.rivals.exact import ExactGPRegressor
 from experiments.rivals.forest import train_forest
 from experiments.rivals.mlp import train_mlp
 from experiments.rivals.network import NETWORK
 from experiments.rivals.randomised import train_randomised
-from experiments.rivals.spgp_regressor import SPGPRegressor
+from experiments.rivals.spgp import SPGPRegressor
 from experiments.rivals.tpz import HOW_TO_GET_TPZ, has_tpz, train_tpz
 from gpzed import GPzRegressor
-from gpzed._types import FloatArray
 from gpzed.engine.lbfgs import OptimizeReport
 from gpzed.errors import ConvergenceWarning, DataWarning
 from gpzed.model import Training, TrainingReport
-from gpzed.prediction import Prediction
 
 EXACT_ROWS = 2_000
 """Rows of the exact Gaussian process, whose time grows with their cube."""
@@ -29,50 +28,15 @@ TPZ_TEST_ROWS = 2_000
 
 
 @dataclass(frozen=True)
-class Effort:
-    """What all methods are told: the seed, and the limit on iterations (None for the default of each)."""
-
-    seed: int = 0
-    max_iter: int | None = None
-    n_threads: int | None = None
-
-    @property
-    def iterations(self) -> dict[str, Any]:
-        """The limit as a keyword argument, if there is one."""
-        return {} if self.max_iter is None else {"max_iter": self.max_iter}
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A trained method: what it predicts, and what is worth recording of its training."""
-
-    predict: Callable[[FloatArray], Prediction]
-    details: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class Method:
-    """One row of the tables.
-
-    Attributes
-    ----------
-    name : str
-    counted : str
-        What its size counts: basis functions, trees, ...
-    train : callable (Sets, size, Effort) -> Trained
-    max_test : int or None
-        Most rows it predicts in reasonable time.
-    available : callable () -> bool
-    how_to_get : str
-        What to do where it is not available.
-    """
+    """One row of the tables."""
 
     name: str
-    counted: str
-    train: Callable[[Sets, int, Effort], Trained]
-    max_test: int | None = None
+    counted: str  # what its size counts: basis functions, trees, ...
+    train: Callable[[Sets, int, Effort], Trained]  # of sets, a size and an effort
+    max_test: int | None = None  # most rows it predicts in reasonable time
     available: Callable[[], bool] = lambda: True
-    how_to_get: str = ""
+    how_to_get: str = ""  # what to do where it is not available
 
 
 def _details(report: TrainingReport | OptimizeReport) -> dict[str, Any]:
@@ -120,28 +84,12 @@ def _exact(sets: Sets, size: int, effort: Effort) -> Trained:
     return Trained(model.predict_distribution, {"rows": model.n_rows_})
 
 
-def _forest(sets: Sets, size: int, effort: Effort) -> Trained:
-    return Trained(*train_forest(sets.train, size, effort.seed, effort.n_threads))
-
-
-def _randomised(sets: Sets, size: int, effort: Effort) -> Trained:
-    return Trained(*train_randomised(sets, size, effort.seed, effort.n_threads))
-
-
-def _tpz(sets: Sets, size: int, effort: Effort) -> Trained:
-    return Trained(*train_tpz(sets, size, effort.seed))
-
-
-def _mlp(sets: Sets, size: int, effort: Effort) -> Trained:
-    return Trained(*train_mlp(sets, size, effort.seed, effort.max_iter))
-
-
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("TPZ", "trees", _tpz, TPZ_TEST_ROWS, has_tpz, HOW_TO_GET_TPZ),
-        Method("forest", "trees", _forest),
-        Method("randomised", "learners", _randomised),
+        Method("TPZ", "trees", train_tpz, TPZ_TEST_ROWS, has_tpz, HOW_TO_GET_TPZ),
+        Method("forest", "trees", train_forest),
+        Method("randomised", "learners", train_randomised),
         Method("exact GP", "training rows", _exact),
         Method("SPGP", "pseudo-inputs", _spgp),
         *(Method(f"GP{code}", "basis functions", _gpz(code)) for code in ("GL", "VL", "GD", "VD", "GC", "VC")),
@@ -151,6 +99,6 @@ METHODS: dict[str, Method] = {
 
 NETWORKS: dict[str, Method] = {
     "ANN": Method("ANN", "neurons", _gpz(NETWORK.code)),
-    "MLP": Method("MLP", "neurons", _mlp),
+    "MLP": Method("MLP", "neurons", train_mlp),
 }
 """The networks of appendix B: the sigmoid basis trained by the evidence, and by least squares."""

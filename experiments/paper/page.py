@@ -11,8 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from experiments.paper.registry import EXPERIMENTS
-from experiments.paper.run import draw_paper
+from experiments.paper.run import EXPERIMENTS, draw_paper
 from experiments.paper.store import read_json
 
 ROOT = Path(__file__).resolve().parents[2]

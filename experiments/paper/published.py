@@ -24,23 +24,8 @@ IMPROVEMENT: dict[str, dict[str, float]] = {
 STANDS_FOR = {"forest": "TPZ", "randomised": "ANNz2"}
 """Our stand-ins for methods of the paper whose code is not available."""
 
-COMPLEXITY: dict[str, dict[str, float]] = {
-    "GPVC": {"rmse": 0.039, "fr_0.05": 91.9, "fr_0.15": 98.9},
-    "TPZ": {"rmse": 0.063, "fr_0.05": 68.5, "fr_0.15": 98.7},
-}
-"""Section 7.1: what GPVC and TPZ reach as their size grows."""
-
 SECONDS = {"SPGP": 125.0, "GPGL": 88.0, "GPVL": 88.0, "GPVC": 152.0, "forest": 3.0, "TPZ": 6402.0}
 """Section 7.6: seconds to train on 100,000 rows; 5 basis functions and 500 iterations, or 5 trees."""
-
-EXPONENTS: dict[str, dict[str, float]] = {
-    "GPGL": {"n": 1.0, "d": 1.0, "m": 2.0},
-    "GPVL": {"n": 1.0, "d": 1.0, "m": 2.0},
-    "GPVC": {"n": 1.0, "d": 2.0, "m": 2.0},
-    "SPGP": {"n": 1.0, "d": 1.0, "m": 2.0},
-    "forest": {"n": 1.0, "d": 1.0, "m": 1.0},
-}
-"""Table 3: exponents of n, d and m in the time of one step, m large against d (and against d squared for GPVC)."""
 
 SURFACE = {"GPVC": 0.0589, "GPVD": 0.1140, "GPVL": 0.1305, "GPGC": 0.1077, "GPGD": 0.1290, "GPGL": 0.1363}
 """Figure C3: RMSE of the six structures with three basis functions each."""

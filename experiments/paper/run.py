@@ -1,4 +1,4 @@
-"""Run experiments, or draw them again from their files of results."""
+"""All experiments by name; run them, or draw them again from their files of results."""
 
 from __future__ import annotations
 
@@ -8,31 +8,45 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from experiments.paper import scores
 from experiments.paper.bench import Bench, Experiment, Table
-from experiments.paper.methods import Effort
-from experiments.paper.registry import EXPERIMENTS
+from experiments.paper.defaults import DEFAULTS
+from experiments.paper.sinc import SINC
 from experiments.paper.store import ResultError, obtain, provenance, read_json, write_json
+from experiments.paper.surface import SURFACE
+from experiments.paper.times import TIME
 from gpzed.errors import ConfigError
 from gpzed.plots import figure_style, save_figure
-from gpzed.workflows import Progress as Reporter
+from gpzed.workflows import Progress
 
 QUICK_SIZE, QUICK_ITERATIONS, QUICK_BASIS, QUICK_COMPLEXITIES = 500, 15, 10, (5, 10)
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (
+        scores.COMPLEXITY,
+        scores.METRICS,
+        scores.FRACTION,
+        scores.SCATTER,
+        scores.REJECTION,
+        scores.IMPROVEMENT,
+        scores.BIAS,
+        scores.UNCERTAINTY,
+        TIME,
+        scores.NETWORK,
+        SINC,
+        SURFACE,
+        DEFAULTS,
+    )
+}
+"""All experiments, in the order of the paper."""
 
 
 @dataclass(frozen=True)
 class PaperReport:
-    """The outcome of an experiment.
-
-    Attributes
-    ----------
-    experiment : Experiment
-    content : dict
-        What its file of results holds.
-    files : tuple of Path
-    """
+    """The outcome of an experiment."""
 
     experiment: Experiment
-    content: dict[str, Any]
+    content: dict[str, Any]  # what its file of results holds
     files: tuple[Path, ...]
 
     @property
@@ -44,18 +58,12 @@ class PaperReport:
 def quick_bench(bench: Bench) -> Bench:
     """Return the bench with everything small: a minute's test of the machinery, not of the methods."""
     source = replace(bench.source, size=min(bench.source.size, QUICK_SIZE))
-    effort: Effort = replace(bench.effort, max_iter=QUICK_ITERATIONS)
+    effort = replace(bench.effort, max_iter=QUICK_ITERATIONS)
     return replace(bench, source=source, effort=effort, quick=True, size=QUICK_BASIS, complexities=QUICK_COMPLEXITIES)
 
 
 def find_experiments(names: Sequence[str], kind: str | None = None) -> list[Experiment]:
-    """Return the experiments of some names, which must have a table or a figure if `kind` says so.
-
-    Raises
-    ------
-    ConfigError
-        If there is none of a name, or it has no such thing.
-    """
+    """Return the experiments of some names, which must have a table or a figure if `kind` says so."""
     found = []
     for name in names:
         if name not in EXPERIMENTS:
@@ -63,8 +71,9 @@ def find_experiments(names: Sequence[str], kind: str | None = None) -> list[Expe
             hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(EXPERIMENTS)}"
             raise ConfigError(f"there is no experiment '{name}'; {hint}")
         experiment = EXPERIMENTS[name]
-        if kind is not None and getattr(experiment, "table" if kind == "table" else "draw") is None:
-            others = [e.name for e in EXPERIMENTS.values() if getattr(e, "table" if kind == "table" else "draw")]
+        wanted = "draw" if kind == "figure" else "table"
+        if kind is not None and getattr(experiment, wanted) is None:
+            others = [e.name for e in EXPERIMENTS.values() if getattr(e, wanted)]
             raise ConfigError(f"'{name}' has no {kind}; those that have: {', '.join(others)}")
         found.append(experiment)
     return found
@@ -75,41 +84,24 @@ def run_paper(
     bench: Bench,
     *,
     formats: Sequence[str] = ("png",),
-    reporter: Reporter | None = None,
+    progress: Progress | None = None,
     done_only: bool = False,
 ) -> list[PaperReport]:
-    """Run experiments and write their files of results and figures.
+    """Run experiments and write their files of results, and figures in some formats.
 
-    Parameters
-    ----------
-    experiments : sequence of Experiment
-    bench : Bench
-        Parts with stored results of the same inputs are not run again.
-    formats : sequence of str
-        Of the figures; empty for none.
-    reporter : Reporter, optional
-    done_only : bool
-        Compute nothing: use the parts that are done and leave out the others.
-
-    Returns
-    -------
-    list of PaperReport
-
-    Raises
-    ------
-    ResultError
-        With `done_only`, if no part of an experiment is done.
+    Parts with stored results of the same inputs are not run again; with `done_only` nothing is computed, and what is
+    not done is left out.
     """
-    reporter = reporter or Reporter()
+    progress = progress or Progress()
     reports = []
     for experiment in experiments:
-        reporter.say(f"{experiment.name} ({experiment.where}): {experiment.title}")
+        progress.say(f"{experiment.name} ({experiment.where}): {experiment.title}")
         wanted, folder = experiment.parts(bench), bench.folder / "parts"
         if done_only:
             wanted = [part for part in wanted if (folder / part.file_name).exists()]
             if not wanted:
                 raise ResultError(f"no part of '{experiment.name}' is done in '{folder}'; run it first")
-        parts = [obtain(part, folder, reporter) for part in wanted]
+        parts = [obtain(part, folder, progress) for part in wanted]
         hashes = {part["result"]["data_sha256"] for part in parts if "data_sha256" in part["result"]}
         content = {
             "experiment": experiment.name,
@@ -136,21 +128,7 @@ def draw_paper(
     *,
     formats: Sequence[str] = ("png",),
 ) -> list[PaperReport]:
-    """Draw figures and make tables from files of results alone.
-
-    Parameters
-    ----------
-    experiments : sequence of Experiment
-    results : path
-        Folder that holds the files of results.
-    folder : path, optional
-        Where figures go; the same by default.
-    formats : sequence of str
-
-    Returns
-    -------
-    list of PaperReport
-    """
+    """Draw figures and make tables from the files in the folder `results` alone; figures go there or to `folder`."""
     target = Path(results if folder is None else folder)
     return [_finished(each, Path(results) / f"{each.name}.json", target, formats) for each in experiments]
 

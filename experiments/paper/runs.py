@@ -1,4 +1,4 @@
-"""Runs of one method each on the test set; the figures and tables of section 7 are views of these."""
+"""Runs of one method each on the test set: what the tables and figures of section 7 show of it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,24 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from experiments.paper.bench import Bench
 from experiments.paper.methods import EXACT_ROWS, METHODS, NETWORKS
 from experiments.paper.store import Part
-from experiments.paper.summary import summarise
 from experiments.rivals.annz2 import read_annz2
+from gpzed._files import file_hash
+from gpzed._types import FloatArray
+from gpzed.evaluation import binned_metrics, evaluate, rejection_curves, retained_curve, uncertainty_boxes
+from gpzed.evaluation.binned import PAPER_FRACTIONS
+from gpzed.evaluation.rejection import PAPER_METRICS
+from gpzed.prediction import Prediction
+
+THRESHOLDS = np.round(np.arange(1, 31) * 0.005, 3)
+"""Thresholds e of the FR_e curve."""
+SCATTER_POINTS = 1_500
+"""Objects in a scatter plot, the first of the test set."""
+BOX_PARTS = ("low", "q1", "median", "q3", "high")
 
 
 def run_part(bench: Bench, name: str, size: int) -> Part:
@@ -41,12 +54,11 @@ def table_parts(bench: Bench) -> list[Part]:
     """Return the parts of all methods at the size of the tables, and of the ANNz2 files given."""
     sizes = {"exact GP": min(EXACT_ROWS, bench.source.size)}
     parts = [run_part(bench, name, sizes.get(name, bench.size)) for name in METHODS]
-    return [*parts, *(annz2_part(path) for path in bench.annz2)]
+    return [*parts, *(_annz2_part(path) for path in bench.annz2)]
 
 
-def annz2_part(path: str) -> Part:
+def _annz2_part(path: str) -> Part:
     """Return the part that scores an output file of ANNz2."""
-    from gpzed._files import file_hash
 
     def compute() -> dict[str, Any]:
         z, prediction = read_annz2(path)
@@ -56,11 +68,25 @@ def annz2_part(path: str) -> Part:
     return Part("annz2", {"annz2": file_hash(path)}, compute)
 
 
-def complexity_parts(bench: Bench, names: Sequence[str], sizes: Sequence[int]) -> list[Part]:
-    """Return the parts of some methods at several sizes each."""
-    return [run_part(bench, name, size) for size in sizes for name in names]
-
-
 def usable(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the results of stored parts whose method was available."""
     return [part["result"] for part in parts if "unavailable" not in part["result"]]
+
+
+def summarise(z: FloatArray, prediction: Prediction) -> dict[str, Any]:
+    """Return metrics, curves, bins and a few objects from true redshifts (n,) and predictions of the same objects."""
+    curves = rejection_curves(z, prediction, PAPER_METRICS)
+    retained = retained_curve(z, prediction, thresholds=THRESHOLDS)
+    bins = binned_metrics(z, prediction, ["bias"], fractions=PAPER_FRACTIONS)
+    boxes = uncertainty_boxes(z, prediction, edges=bins.edges)
+    box_values = {name: {part: getattr(boxes[name], part) for part in BOX_PARTS} for name in ("model", "noise")}
+    bias = {"edges": bins.edges, "fractions": bins.fractions, "counts": bins.counts, "values": bins.values["bias"]}
+    some = slice(0, SCATTER_POINTS)
+    return {
+        "metrics": evaluate(z, prediction),
+        "fr": {"threshold": THRESHOLDS, "percent": retained.values},
+        "rejection": {"fraction": curves["rmse"].fractions} | {name: curve.values for name, curve in curves.items()},
+        "bias": bias,
+        "boxes": {"edges": bins.edges, **box_values},
+        "scatter": {"z_spec": z[some], "z_phot": prediction.z_phot[some], "std": prediction.std[some]},
+    }

@@ -19,7 +19,7 @@ import numpy as np
 
 import gpzed
 from gpzed.errors import GPzError
-from gpzed.workflows import Progress as Reporter
+from gpzed.workflows import Progress
 
 DIGITS = 6
 """Significant digits of the numbers in the files."""
@@ -32,18 +32,10 @@ class ResultError(GPzError):
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of work whose result is kept.
+    """A piece of work whose result is kept."""
 
-    Attributes
-    ----------
-    name : str
-        Stem of its file.
-    inputs : dict
-        Everything the result depends on, as JSON types; a stored result of the same inputs is reused.
-    compute : callable () -> dict
-    """
-
-    name: str
+    name: str  # stem of its file
+    # everything the result depends on, as JSON types; a stored result of the same inputs is reused
     inputs: Mapping[str, Any]
     compute: Callable[[], dict[str, Any]]
 
@@ -100,13 +92,7 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a file of results.
-
-    Raises
-    ------
-    ResultError
-        If it is missing or no JSON object.
-    """
+    """Read a file of results."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -118,21 +104,15 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def obtain(part: Part, folder: Path, reporter: Reporter) -> dict[str, Any]:
-    """Return the stored result of a part, or compute and store it.
-
-    Returns
-    -------
-    dict
-        ``inputs``, ``key``, ``seconds``, ``provenance`` and ``result``.
-    """
+def obtain(part: Part, folder: Path, progress: Progress) -> dict[str, Any]:
+    """Return what is stored of a part and its result, or compute and store it."""
     path = folder / part.file_name
     if path.exists():
         stored = read_json(path)
         if stored.get("key") == part.key:
-            reporter.say(f"{part.name}: done before")
+            progress.say(f"{part.name}: done before")
             return stored
-    reporter.say(f"{part.name}: running")
+    progress.say(f"{part.name}: running")
     started = time.perf_counter()
     result = part.compute()
     seconds = time.perf_counter() - started
@@ -145,5 +125,5 @@ def obtain(part: Part, folder: Path, reporter: Reporter) -> dict[str, Any]:
         "result": result,
     }
     write_json(path, content)
-    reporter.say(f"{part.name}: {seconds:.1f} s")
+    progress.say(f"{part.name}: {seconds:.1f} s")
     return plain(content)  # type: ignore[no-any-return]

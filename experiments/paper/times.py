@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from experiments.data import Rows
+from experiments.data import Rows, Sets
 from experiments.paper import published
 from experiments.paper.bench import Bench, Experiment, Table
 from experiments.paper.drawing import LOOKS, dress, panels
 from experiments.paper.methods import paper_model
 from experiments.paper.store import Part
+from experiments.rivals.base import Effort
 from experiments.rivals.forest import train_forest
-from experiments.rivals.spgp_regressor import SPGPRegressor
+from experiments.rivals.spgp import SPGPRegressor
 from gpzed._types import FloatArray
 from gpzed.errors import ConvergenceWarning
 from gpzed.plots import plot_complexity
@@ -30,21 +31,14 @@ PAPER_ITERATIONS = 500
 QUICK_CENTRE, QUICK_GRIDS = {"n": 500, "d": 4, "m": 10}, {"n": (250, 500), "d": (2, 4), "m": (5, 10)}
 STEPS = 6
 
-THEORY: dict[str, Callable[[float, float, float], float]] = {
-    "GPGL": lambda n, d, m: n * m * d + n * m**2,
-    "GPVL": lambda n, d, m: n * m * d + n * m**2,
-    "GPVC": lambda n, d, m: n * m * d**2 + n * m**2,
-    "SPGP": lambda n, d, m: n * m * d + n * m**2,
-    "forest": lambda n, d, m: n * m * d * np.log(n),
+Formula = tuple[str, Callable[[float, float, float], float]]
+LINEAR: Formula = ("n m d + n m²", lambda n, d, m: n * m * d + n * m**2)
+THEORY: dict[str, Formula] = {
+    **dict.fromkeys(("GPGL", "GPVL", "SPGP"), LINEAR),
+    "GPVC": ("n m d² + n m²", lambda n, d, m: n * m * d**2 + n * m**2),
+    "forest": ("n m d ln n", lambda n, d, m: n * m * d * np.log(n)),
 }
 """Operations of one step (of the whole forest) by Table 3 of the paper."""
-FORMULAE = {
-    "GPGL": "n m d + n m²",
-    "GPVL": "n m d + n m²",
-    "GPVC": "n m d² + n m²",
-    "SPGP": "n m d + n m²",
-    "forest": "n m d ln n",
-}
 
 
 def _make_rows(n: int, d: int, seed: int) -> Rows:
@@ -63,7 +57,8 @@ def measure(name: str, size: Mapping[str, int], seed: int, n_threads: int | None
     if name == "forest":
         clock = time.process_time if n_threads == 1 else time.perf_counter
         started = clock()
-        train_forest(rows, m, seed, n_threads)
+        none = rows.head(0)
+        train_forest(Sets(rows, none, none, ()), m, Effort(seed, n_threads=n_threads))
         return clock() - started
     common: dict[str, Any] = {"validation_fraction": 0.0, "n_threads": n_threads, "random_state": seed}
     if name == "SPGP":
@@ -109,7 +104,7 @@ def exponent(values: Sequence[float], seconds: Sequence[float]) -> float:
 
 def _theory(name: str, letter: str, centre: dict[str, float], values: Sequence[float]) -> FloatArray:
     sizes = [{**centre, letter: value} for value in values]
-    return np.array([THEORY[name](size["n"], size["d"], size["m"]) for size in sizes])
+    return np.array([THEORY[name][1](size["n"], size["d"], size["m"]) for size in sizes])
 
 
 def _assemble(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -158,7 +153,7 @@ def _table(content: dict[str, Any]) -> Table:
         pairs = [f"{run['exponent'][letter]:.2f} ({run['theory'][letter]:.2f})" for letter in ("n", "d", "m")]
         theirs = published.SECONDS.get(name)
         seconds = f"{run['paper_run']['seconds']:.1f}"
-        rows.append((name, FORMULAE[name], *pairs, seconds, "" if theirs is None else f"{theirs:g}"))
+        rows.append((name, THEORY[name][0], *pairs, seconds, "" if theirs is None else f"{theirs:g}"))
     headings = ("method", "theory", "n", "d", "m", "seconds of the paper's run", "paper")
     return Table(headings, tuple(rows))
 

@@ -18,27 +18,12 @@ REDSHIFTS = ("Z", "z_spec", "zspec", "inTrainFlag_Z", "redshift", "z")
 """Names under which the true redshift may stand; ANNz2 copies the one of its configuration (``zTrg = "Z"``)."""
 
 
-def read_annz2(path: str | os.PathLike[str], redshift: str | None = None) -> tuple[FloatArray, Prediction]:
-    """Read true redshifts and predictions from an output file of ANNz2.
+def read_annz2(path: str | os.PathLike[str]) -> tuple[FloatArray, Prediction]:
+    """Read true redshifts (n,) and predictions from an output file of ANNz2.
 
-    Parameters
-    ----------
-    path : path
-        Its text output (columns set apart by commas or blanks, names in the first line, perhaps after a ``#``), or
-        those columns in any format that gpzed reads.
-    redshift : str, optional
-        Column of the true redshift; by default the one of the names ANNz2 uses that is there.
-
-    Returns
-    -------
-    z : ndarray of shape (n,)
-    prediction : Prediction
-        Mean `ANNZ_best`, variance the square of `ANNZ_best_err`, as in the paper (section 7).
-
-    Raises
-    ------
-    CatalogError
-        If a column is missing or an error is not positive.
+    That is its text output (columns set apart by commas or blanks, names in the first line, perhaps after a ``#``), or
+    those columns in any format that gpzed reads. The mean is `ANNZ_best`, the variance the square of `ANNZ_best_err`,
+    as in the paper (section 7).
     """
     table = _read(Path(path))
     missing = [name for name in (BEST, ERROR) if name not in table.names]
@@ -47,11 +32,10 @@ def read_annz2(path: str | os.PathLike[str], redshift: str | None = None) -> tup
             f"'{path}' has no column '{missing[0]}'; expected the output of ANNz2 with {BEST} and {ERROR} (its "
             "randomised regression writes both)"
         )
-    wanted = [redshift] if redshift else list(REDSHIFTS)
-    column = next((name for name in wanted if name in table.names), None)
+    column = next((name for name in REDSHIFTS if name in table.names), None)
     if column is None:
         raise CatalogError(
-            f"'{path}' has no true redshift ({', '.join(wanted)}); let ANNz2 copy it with addOutputVars, or name it"
+            f"'{path}' has no true redshift ({', '.join(REDSHIFTS)}); let ANNz2 copy it with addOutputVars"
         )
     z, mean, std = (table.floats(name) for name in (column, BEST, ERROR))
     good = np.isfinite(z) & np.isfinite(mean) & (std > 0.0) & np.isfinite(std)

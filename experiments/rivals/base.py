@@ -1,27 +1,43 @@
-"""What the Gaussian processes have in common: scaled rows, predictions and joint draws."""
+"""What the methods have in common; for Gaussian processes: scaled rows and predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gpzed._types import FloatArray
-from gpzed.gp.whitening import Moments, Whitening, WhiteningMethod, fit_whitening
+from gpzed.gp.whitening import Moments, Whitening, fit_whitening
 from gpzed.prediction import Prediction
 
-MAX_SAMPLE_ROWS = 10_000
-"""Most rows to draw jointly: their covariance then takes 0.8 GB."""
 START_NOISE = 0.1
 """Share of the variance of the target that counts as noise at the start."""
-LengthScale = Literal["shared", "per_feature"]
 
 
-class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(frozen=True)
+class Effort:
+    """What all methods are told: the seed, and the limit on iterations (None for the default of each)."""
+
+    seed: int = 0
+    max_iter: int | None = None
+    n_threads: int | None = None  # all cores if None
+
+    @property
+    def iterations(self) -> dict[str, Any]:
+        """The limit as a keyword argument, if there is one."""
+        return {} if self.max_iter is None else {"max_iter": self.max_iter}
+
+
+class Trained(NamedTuple):
+    """A trained method: what it predicts for inputs (n, d), and what is worth recording of its training."""
+
+    predict: Callable[[FloatArray], Prediction]
+    details: dict[str, Any]
+
+
+class GaussianProcess:
     """A Gaussian process for whitened inputs and a standardised target; subclasses train it."""
 
     scaling_: Scaling
@@ -30,44 +46,11 @@ class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Return mean, model variance and noise variance of the standardised target at whitened inputs."""
         raise NotImplementedError
 
-    def _draw_scaled(self, X: FloatArray, n_samples: int, rng: np.random.Generator) -> FloatArray:
-        """Return draws (n, n_samples) of the standardised function at whitened inputs."""
-        raise NotImplementedError
-
-    def predict_distribution(self, X: Any) -> Prediction:
+    def predict_distribution(self, X: FloatArray) -> Prediction:
         """Return a Gaussian for each row of X, its variance split into model and noise."""
-        X = self._check_inputs(X)
         y_mean, scale = self.scaling_.y_mean, self.scaling_.y_scale
         mean, model, noise = self._predict_scaled(self.scaling_.whitening(X))
         return Prediction.gaussian(y_mean + scale * mean, scale**2 * model, scale**2 * noise)
-
-    def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return the mean for each row of X, and the standard deviation if asked for."""
-        prediction = self.predict_distribution(X)
-        return (prediction.mean, prediction.std) if return_std else prediction.mean
-
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: int | np.random.Generator | None = 0) -> FloatArray:
-        """Draw functions from the posterior (without observation noise) and return their values (n, n_samples) at X."""
-        X = self._check_inputs(X)
-        if len(X) > MAX_SAMPLE_ROWS:
-            raise ValueError(
-                f"`X` has {len(X)} rows; expected at most {MAX_SAMPLE_ROWS}, since a joint draw needs their covariance "
-                "matrix. Draw at fewer points, or use `predict_distribution` for the distribution at each."
-            )
-        if len(X) == 0:
-            return np.empty((0, n_samples))
-        values = self._draw_scaled(self.scaling_.whitening(X), n_samples, np.random.default_rng(random_state))
-        return self.scaling_.y_mean + self.scaling_.y_scale * values
-
-    def _check_rows(self, X: Any, y: Any, *, is_training: bool = True) -> tuple[FloatArray, FloatArray]:
-        least = 2 if is_training else 1
-        options = {"reset": is_training, "dtype": np.float64, "y_numeric": True, "ensure_min_samples": least}
-        X, y = validate_data(self, X, y, **options)
-        return X, np.asarray(y, dtype=np.float64)
-
-    def _check_inputs(self, X: Any) -> FloatArray:
-        check_is_fitted(self)
-        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64, ensure_min_samples=0))
 
 
 @dataclass(frozen=True)
@@ -79,22 +62,14 @@ class Scaling:
     y_scale: float
 
     @classmethod
-    def fit(cls, X: FloatArray, y: FloatArray, method: WhiteningMethod) -> Scaling:
+    def fit(cls, X: FloatArray, y: FloatArray) -> Scaling:
         """Return the maps for training rows X (n, d) and y (n,)."""
         ones = np.ones(len(y))
         target = Moments.of(y[:, None], ones)
         mean, scale = float(target.mean[0]), float(np.sqrt(target.scatter[0, 0] / len(y)))
         is_constant = scale <= 1e-12 * abs(mean)
-        return cls(fit_whitening(Moments.of(X, ones), method), mean, 1.0 if is_constant else scale)
+        return cls(fit_whitening(Moments.of(X, ones), "pca"), mean, 1.0 if is_constant else scale)
 
     def __call__(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return whitened inputs and the standardised target."""
         return self.whitening(X), (y - self.y_mean) / self.y_scale
-
-
-def draw(covariance: FloatArray, n_samples: int, rng: np.random.Generator) -> FloatArray:
-    """Draw from N(0, covariance), which may be singular; return (n, n_samples)."""
-    variance, directions = np.linalg.eigh(covariance)
-    scale: FloatArray = np.sqrt(np.maximum(variance, 0.0))  # eigenvalues below zero are rounding errors
-    draws: FloatArray = directions @ (scale[:, None] * rng.standard_normal((len(scale), n_samples)))
-    return draws

@@ -4,121 +4,58 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from numbers import Integral
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from experiments.rivals.base import START_NOISE, GaussianProcess, LengthScale, Scaling, draw
+from experiments.rivals.base import START_NOISE, GaussianProcess, Scaling
 from gpzed._types import FloatArray
 from gpzed.errors import ConvergenceWarning, DataWarning
-from gpzed.gp.whitening import WhiteningMethod
 
 PREDICT_ROWS = 2_000
 """Rows predicted at once, so that memory grows with the training set alone."""
 
 
+@dataclass
 class ExactGPRegressor(GaussianProcess):
     """Exact Gaussian process with a squared-exponential kernel and constant noise (appendix A of the paper).
 
-    Computed by `sklearn.gaussian_process.GaussianProcessRegressor`. Time grows with the cube of the number of rows and
+    ``k(x, x') = h^2 exp(-1/2 |(x - x') / length|^2) + s2 [x is x']``, computed by scikit-learn. The model variance of a
+    prediction is its total variance less the noise variance s2. Time grows with the cube of the number of rows and
     memory with its square, so that a random subset of `max_rows` is used where there are more.
-
-    Parameters
-    ----------
-    max_rows : int or None
-        Rows to train on at most, drawn at random; None for no limit.
-    length_scale : {"shared", "per_feature"}
-        One length-scale for all (whitened) features, or one for each.
-    whitening : {"pca", "scale", "none"}
-        As in `gpzed.GPzRegressor`.
-    n_restarts : int
-        Further starts of the optimiser, from random hyperparameters.
-    random_state : int, numpy.random.Generator or None
-        Seed of the subset and of the restarts.
-
-    Attributes
-    ----------
-    process_ : sklearn.gaussian_process.GaussianProcessRegressor
-        The fitted process, for whitened inputs and the standardised target.
-    scaling_ : Scaling
-    n_rows_ : int
-        Rows it was trained on.
-    log_marginal_likelihood_ : float
-        Of those rows, target standardised.
-
-    Notes
-    -----
-    ``k(x, x') = h^2 exp(-1/2 |(x - x') / length|^2) + s2 [x is x']``; the model variance of a prediction is its total
-    variance less the noise variance s2.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-3, 3, size=(200, 1))
-    >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(200)
-    >>> model = ExactGPRegressor().fit(X, y)
-    >>> mean, std = model.predict(np.array([[0.0], [1.5]]), return_std=True)
-    >>> bool(np.all(np.abs(mean - [0.0, 1.0]) < 0.1)), bool(np.all(np.abs(std - 0.1) < 0.03))
-    (True, True)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "max_rows": [Interval(Integral, 2, None, closed="left"), None],
-        "length_scale": [StrOptions({"shared", "per_feature"})],
-        "whitening": [StrOptions({"pca", "scale", "none"})],
-        "n_restarts": [Interval(Integral, 0, None, closed="left")],
-    }
+    max_rows: int | None = 2_000  # None for no limit
+    random_state: int | None = None  # seed of the subset
 
-    def __init__(
-        self,
-        max_rows: int | None = 2_000,
-        *,
-        length_scale: LengthScale = "shared",
-        whitening: WhiteningMethod = "pca",
-        n_restarts: int = 0,
-        random_state: int | np.random.Generator | None = None,
-    ) -> None:
-        self.max_rows = max_rows
-        self.length_scale = length_scale
-        self.whitening = whitening
-        self.n_restarts = n_restarts
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: npt.ArrayLike) -> Self:
-        """Train on rows in memory.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Targets (redshifts).
-
-        Warns
-        -----
-        DataWarning
-            If only a subset of the rows was used.
-        """
-        self._validate_params()
+    def fit(self, X: FloatArray, y: FloatArray) -> Self:
+        """Train on rows in memory; warn if only a subset was used."""
         rng = np.random.default_rng(self.random_state)
-        X, y = self._subset(*self._check_rows(X, y), rng)
-        self.scaling_ = Scaling.fit(X, y, self.whitening)
-        self.process_ = GaussianProcessRegressor(
-            self._kernel(),
-            alpha=1e-10,
-            n_restarts_optimizer=self.n_restarts,
-            random_state=int(rng.integers(2**31)),
-        )
+        X, y = self._subset(X, y, rng)
+        self.scaling_ = Scaling.fit(X, y)
+        length = np.sqrt(X.shape[1])  # that of a whitened row from the centre: the kernel spans the data
+        signal = ConstantKernel(1.0, (1e-6, 1e6)) * RBF(length, (1e-3, 1e5))
+        kernel = signal + WhiteKernel(START_NOISE, (1e-10, 1e2))
+        self.process_ = GaussianProcessRegressor(kernel, alpha=1e-10, random_state=int(rng.integers(2**31)))
         self._train(*self.scaling_(X, y))
         self.n_rows_ = len(y)
         self.log_marginal_likelihood_ = float(self.process_.log_marginal_likelihood_value_)
         return self
+
+    def sample_y(self, X: FloatArray, n_samples: int = 1, random_state: int | None = 0) -> FloatArray:
+        """Draw functions from the posterior (without observation noise) and return their values (n, n_samples) at X."""
+        rng = np.random.default_rng(random_state)
+        mean, covariance = self.process_.predict(self.scaling_.whitening(X), return_cov=True)
+        covariance[np.diag_indices_from(covariance)] -= self._noise
+        variance, directions = np.linalg.eigh(covariance)
+        scale: FloatArray = np.sqrt(np.maximum(variance, 0.0))  # eigenvalues below zero are rounding errors
+        draws: FloatArray = directions @ (scale[:, None] * rng.standard_normal((len(scale), n_samples)))
+        values: FloatArray = mean[:, None] + draws
+        return self.scaling_.y_mean + self.scaling_.y_scale * values
 
     def _subset(self, X: FloatArray, y: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         n = len(y)
@@ -133,24 +70,14 @@ class ExactGPRegressor(GaussianProcess):
         rows = rng.permutation(n)[: self.max_rows]
         return X[rows], y[rows]
 
-    def _kernel(self) -> Any:
-        d = self.n_features_in_
-        length: Any = np.sqrt(d)  # the distance of a whitened row from the centre: the kernel spans the data
-        if self.length_scale == "per_feature":
-            length = np.full(d, length)
-        signal = ConstantKernel(1.0, (1e-6, 1e6)) * RBF(length, (1e-3, 1e5))
-        return signal + WhiteKernel(START_NOISE, (1e-10, 1e2))
-
     def _train(self, X: FloatArray, y: FloatArray) -> None:
         """Fit the process; warnings of its optimiser come out as gpzed's own."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             self.process_.fit(X, y)
         for entry in caught:
-            category = entry.category
-            if issubclass(category, SklearnConvergenceWarning):
-                category = ConvergenceWarning
-            warnings.warn(str(entry.message), category, stacklevel=3)
+            is_ours = issubclass(entry.category, SklearnConvergenceWarning)
+            warnings.warn(str(entry.message), ConvergenceWarning if is_ours else entry.category, stacklevel=3)
 
     @property
     def _noise(self) -> float:
@@ -162,9 +89,3 @@ class ExactGPRegressor(GaussianProcess):
             rows = slice(start, start + PREDICT_ROWS)
             mean[rows], std[rows] = self.process_.predict(X[rows], return_std=True)
         return mean, np.maximum(std**2 - self._noise, 0.0), np.full(len(X), self._noise)
-
-    def _draw_scaled(self, X: FloatArray, n_samples: int, rng: np.random.Generator) -> FloatArray:
-        mean, covariance = self.process_.predict(X, return_cov=True)
-        covariance[np.diag_indices_from(covariance)] -= self._noise
-        values: FloatArray = mean[:, None] + draw(covariance, n_samples, rng)
-        return values

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 
-from experiments.data import Rows
+from experiments.data import Sets
+from experiments.rivals.base import Effort, Trained
 from gpzed._types import FloatArray
 from gpzed.prediction import Prediction
 
@@ -17,34 +15,20 @@ MAX_FEATURES, MIN_LEAF = 4, 5
 MIN_VARIANCE = 1e-8
 
 
-def train_forest(
-    rows: Rows, n_trees: int, seed: int, n_threads: int | None = None
-) -> tuple[Callable[[FloatArray], Prediction], dict[str, Any]]:
+def train_forest(sets: Sets, n_trees: int, effort: Effort) -> Trained:
     """Train a random forest whose predictions have a variance.
 
-    Parameters
-    ----------
-    rows : Rows
-    n_trees : int
-    seed : int
-    n_threads : int or None
-        All cores if None.
-
-    Returns
-    -------
-    predict : callable
-        Inputs (n, d) to a `Prediction`: the mean over the trees; as model variance that of the trees' means, as noise
-        variance the mean of the variances within their leaves. By the law of total variance their sum is the variance
-        of the training redshifts that share a leaf with the object.
-    details : dict
+    The mean is that over the trees, the model variance that of the trees' means, the noise variance the mean of the
+    variances within their leaves. By the law of total variance their sum is the variance of the training redshifts that
+    share a leaf with the object.
     """
     forest = RandomForestRegressor(
         n_trees,
-        max_features=min(MAX_FEATURES, rows.X.shape[1]),
+        max_features=min(MAX_FEATURES, sets.train.X.shape[1]),
         min_samples_leaf=MIN_LEAF,
-        n_jobs=n_threads or -1,
-        random_state=seed,
-    ).fit(rows.X, rows.z)
+        n_jobs=effort.n_threads or -1,
+        random_state=effort.seed,
+    ).fit(sets.train.X, sets.train.z)
 
     def predict(X: FloatArray) -> Prediction:
         mean, square, within = np.zeros(len(X)), np.zeros(len(X)), np.zeros(len(X))
@@ -57,4 +41,4 @@ def train_forest(
             within += tree.impurity[leaf] / n_trees  # squared error: the variance of the leaf
         return Prediction.gaussian(mean, np.maximum(square - mean**2, 0.0), np.maximum(within, MIN_VARIANCE))
 
-    return predict, {"trees": n_trees, "max_features": MAX_FEATURES, "min_samples_leaf": MIN_LEAF}
+    return Trained(predict, {"trees": n_trees, "max_features": MAX_FEATURES, "min_samples_leaf": MIN_LEAF})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from experiments.data import Sets
+from experiments.rivals.base import Effort, Trained
 from gpzed._types import FloatArray
 from gpzed.prediction import Prediction
 
@@ -21,33 +21,16 @@ PENALTIES = (1e-4, 1e-2, 1.0)
 """Values of lambda that the validation rows choose from."""
 
 
-def train_mlp(
-    sets: Sets, n_neurons: int, seed: int, max_iter: int | None = None
-) -> tuple[Callable[[FloatArray], Prediction], dict[str, Any]]:
-    """Train a network with one hidden layer of sigmoids by regularised least squares (Eq. B.1), noise constant.
-
-    Parameters
-    ----------
-    sets : Sets
-    n_neurons : int
-    seed : int
-    max_iter : int or None
-        Of L-BFGS; 500 if None.
-
-    Returns
-    -------
-    predict : callable
-    details : dict
-        The penalty that was chosen.
-    """
-    hidden = np.random.default_rng(seed).permutation(len(sets.train))[: len(sets.train) // 5]
+def train_mlp(sets: Sets, n_neurons: int, effort: Effort) -> Trained:
+    """Train a network with one hidden layer of sigmoids by regularised least squares (Eq. B.1), noise constant."""
+    hidden = np.random.default_rng(effort.seed).permutation(len(sets.train))[: len(sets.train) // 5]
     judge = (sets.valid.X, sets.valid.z) if len(sets.valid) else (sets.train.X[hidden], sets.train.z[hidden])
     learn = np.ones(len(sets.train), dtype=bool)
     learn[hidden] = bool(len(sets.valid))
     mean, scale = float(sets.train.z.mean()), float(sets.train.z.std())
     best: tuple[float, float, Any] | None = None
     for penalty in PENALTIES:
-        settings = {"alpha": penalty, "max_iter": max_iter or 500, "random_state": seed}
+        settings = {"alpha": penalty, "max_iter": effort.max_iter or 500, "random_state": effort.seed}
         network = MLPRegressor(hidden_layer_sizes=(n_neurons,), activation="logistic", solver="lbfgs", **settings)
         model = make_pipeline(StandardScaler(), PCA(whiten=True), network)
         with warnings.catch_warnings():
@@ -62,4 +45,4 @@ def train_mlp(
     def predict(X: FloatArray) -> Prediction:
         return Prediction.gaussian(mean + scale * chosen.predict(X), 0.0, variance)
 
-    return predict, {"penalty": penalty}
+    return Trained(predict, {"penalty": penalty})

@@ -50,10 +50,6 @@ class Network(Structure):
         """Count one bias for each neuron."""
         return 1
 
-    def n_quadratic(self, d: int) -> int:
-        """Count the columns of the linear map."""
-        return 1 + d
-
     def basis(self, P: FloatArray, Gamma: FloatArray) -> Basis:
         """Return the neurons at a point in parameter space."""
         return Sigmoids(np.column_stack([Gamma, P]))

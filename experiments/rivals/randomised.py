@@ -9,7 +9,6 @@ neighbours in the inputs (Oyaizu et al. 2008).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import joblib
@@ -24,6 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from experiments.data import Rows, Sets
+from experiments.rivals.base import Effort, Trained
 from gpzed._types import FloatArray, IntArray
 from gpzed.prediction import Prediction
 
@@ -35,31 +35,12 @@ N_NEIGHBOURS = 100
 MIN_STD = 1e-4
 
 
-def train_randomised(
-    sets: Sets, n_learners: int, seed: int, n_threads: int | None = None
-) -> tuple[Callable[[FloatArray], Prediction], dict[str, Any]]:
-    """Train learners of random settings and choose the best.
-
-    Parameters
-    ----------
-    sets : Sets
-    n_learners : int
-        Half of them networks, half boosted trees.
-    seed : int
-    n_threads : int or None
-        All cores if None.
-
-    Returns
-    -------
-    predict : callable
-        Inputs (n, d) to a `Prediction`; all variance counts as noise.
-    details : dict
-        Which learner was chosen.
-    """
-    rng = np.random.default_rng(seed)
+def train_randomised(sets: Sets, n_learners: int, effort: Effort) -> Trained:
+    """Train networks and boosted trees of random settings, half of each, and choose the best; all variance is noise."""
+    rng = np.random.default_rng(effort.seed)
     train, judge = _rows_to_rank_by(sets, rng)
     jobs = [_draw_learner(index, len(train), rng) for index in range(n_learners)]
-    trained = joblib.Parallel(n_jobs=n_threads or -1)(
+    trained = joblib.Parallel(n_jobs=effort.n_threads or -1)(
         joblib.delayed(_fit)(learner, train.X[rows], train.z[rows]) for learner, rows, _ in jobs
     )
     guesses = [learner.predict(judge.X) for learner in trained]
@@ -73,7 +54,7 @@ def train_randomised(
         std = np.maximum(np.quantile(residual[nearest], 0.68, axis=1), MIN_STD)
         return Prediction.gaussian(trained[best].predict(X), 0.0, std**2)
 
-    return predict, {"learners": n_learners, "best": jobs[best][2], "neighbours": neighbours.n_neighbors}
+    return Trained(predict, {"learners": n_learners, "best": jobs[best][2], "neighbours": neighbours.n_neighbors})
 
 
 def _rows_to_rank_by(sets: Sets, rng: np.random.Generator) -> tuple[Rows, Rows]:

@@ -16,91 +16,153 @@ the residual is prediction minus truth, ``delta = V' a_mean - y``. Weights of ro
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
-from experiments.rivals.base import START_NOISE, draw
-from gpzed._types import FloatArray
+from experiments.rivals.base import START_NOISE, GaussianProcess, Scaling
+from gpzed._types import FloatArray, IntArray
 from gpzed.engine.blocks import Block, Engine, Scratch, Summing, Sums
-from gpzed.engine.threads import Team
+from gpzed.engine.lbfgs import Budget, OptimizeReport, Progress, minimize
+from gpzed.engine.threads import Team, ThreadEngine
 from gpzed.errors import NumericalError
 from gpzed.gp.basis import coefficients, pull_back, quadratic_map
 from gpzed.gp.evidence import LOG_2PI
-from gpzed.gp.initialize import InitMethod, start_centres
+from gpzed.gp.initialize import MAX_ROWS, InitMethod, start_centres
 from gpzed.gp.linalg import cholesky, triangular_product
 from gpzed.gp.posterior import Posterior, weight_posterior
-from gpzed.gp.predictive import Predictive, predict_blocks
+from gpzed.gp.predictive import Predictive, by_rows
 
 JITTER = 1e-6
 """Added to the unit diagonal of R, always: pseudo-inputs attract each other, and R is singular where two coincide.
 It is part of the model (pseudo-targets with a noise of a thousandth of h), so value and gradient stay consistent."""
 MAX_LOG = 30.0
 """Logarithms of scales beyond this are a diverged step of the optimiser, not a model of standardised data."""
+MIN_VALIDATION = 10
+"""Fewer rows than this cannot choose an iterate: the marginal likelihood alone decides."""
+
+
+@dataclass
+class SPGPRegressor(GaussianProcess):
+    """Sparse pseudo-input Gaussian process: kernel and places of the pseudo-inputs are optimised together.
+
+    ``diag(K - Q)`` is free to differ from row to row, and where the scatter of the targets does, training uses it to
+    describe that scatter and lets ``s2`` shrink (on BOSS to less than a hundredth). The total variance is then the
+    figure to trust; the split into model and noise variance says little.
+    """
+
+    n_basis: int = 100  # pseudo-inputs at most; as many as training rows where these are fewer
+    init: InitMethod = "kmeans"  # where pseudo-inputs start, see `start_centres`
+    validation_fraction: float = 0.2  # of the rows, to choose the iterate; they still enter the final posterior
+    max_iter: int = 500  # of L-BFGS
+    n_threads: int | None = None  # all cores if None
+    random_state: int | None = None  # seed of start and split
+
+    def fit(
+        self, X: FloatArray, y: FloatArray, *, validation_data: tuple[FloatArray, FloatArray] | None = None
+    ) -> Self:
+        """Train on rows in memory; `validation_data` choose the iterate in the place of a part of these."""
+        rng = np.random.default_rng(self.random_state)
+        n_valid = 0 if validation_data is not None else round(self.validation_fraction * len(y))
+        n_valid = n_valid if n_valid >= MIN_VALIDATION else 0
+        order = rng.permutation(len(y))
+        train, held = order[n_valid:], order[:n_valid]
+        valid = (X[held], y[held]) if validation_data is None else validation_data
+        self.scaling_ = Scaling.fit(X[train], y[train])
+        self._train(self.scaling_(X[train], y[train]), self.scaling_(*valid), rng)
+        final = np.concatenate([train, held])
+        engine = self._engine(*self.scaling_(X[final], y[final]), keep_bytes=0)
+        self.state_, self.posterior_, _ = fit_posterior(engine, self.parameters_)
+        self.n_iter_ = len(self.report_.history)
+        return self
+
+    def _train(
+        self, train: tuple[FloatArray, FloatArray], valid: tuple[FloatArray, FloatArray], rng: np.random.Generator
+    ) -> None:
+        """Choose the parameters by the marginal likelihood of `train` and the iterate by the score of `valid`."""
+        X, _ = train
+        self.n_basis_ = min(self.n_basis, len(X))
+        start = start_parameters(X[rng.permutation(len(X))[:MAX_ROWS]], self.n_basis_, rng, self.init)
+        objective = _Objective(self._engine(*train))
+        judge = self._engine(*valid, keep_bytes=0) if len(valid[1]) else None
+
+        def validate(theta: FloatArray) -> float:
+            assert judge is not None
+            total, count = judge.sum(score, *objective.posterior(theta))
+            return float(total / count) - float(np.log(self.scaling_.y_scale))
+
+        self.report_: OptimizeReport = minimize(
+            objective,
+            Progress(start.pack()),
+            score=None if judge is None else validate,
+            budget=Budget(max_iter=self.max_iter),
+        )
+        self.parameters_: SPGPParameters = SPGPParameters.unpack(self.report_.theta, X.shape[1])
+        self.log_marginal_likelihood_ = evaluate(objective.engine, self.parameters_).log_likelihood
+
+    def _engine(self, X: FloatArray, y: FloatArray, **options: Any) -> Engine:
+        return ThreadEngine(X, y, width=self.n_basis_, n_threads=self.n_threads, **options)
+
+    def _predict_scaled(self, X: FloatArray) -> Sequence[FloatArray]:
+        return predict(X, self.state_, self.posterior_, Team(self.n_threads))[:3]
+
+
+class _Objective:
+    """Minus the log marginal likelihood per row; remembers its last evaluation for the validation score."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.theta: FloatArray | None = None
+        self.evaluation: SPGPEvaluation | None = None
+
+    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        result = evaluate(self.engine, SPGPParameters.unpack(theta, self.engine.d))
+        self.theta, self.evaluation = theta.copy(), result
+        n = self.engine.n
+        return -result.log_likelihood / n, -result.gradient.pack() / n
+
+    def posterior(self, theta: FloatArray) -> tuple[SPGPState, Posterior]:
+        """Return the posterior at theta, from the last evaluation where that was there."""
+        if self.theta is not None and self.evaluation is not None and np.array_equal(theta, self.theta):
+            return self.evaluation.state, self.evaluation.posterior
+        return fit_posterior(self.engine, SPGPParameters.unpack(theta, self.engine.d))[:2]
 
 
 @dataclass(frozen=True)
 class SPGPParameters:
-    """Free parameters, or a gradient for them.
+    """Free parameters, or a gradient for them."""
 
-    Attributes
-    ----------
-    P : ndarray of shape (m, d)
-        Pseudo-inputs.
-    log_length : ndarray of shape (1,) or (d,)
-        Logarithm of the length-scale, shared or per feature.
-    log_h : float
-        Logarithm of the height of the kernel; its square is the prior variance of the function.
-    log_noise : float
-        Logarithm of the noise variance s2.
-    """
-
-    P: FloatArray
-    log_length: FloatArray
-    log_h: float
-    log_noise: float
+    P: FloatArray  # (m, d) pseudo-inputs
+    log_length: float  # logarithm of the length-scale
+    log_h: float  # logarithm of the height of the kernel; its square is the prior variance of the function
+    log_noise: float  # logarithm of the noise variance s2
 
     @property
     def Lambda(self) -> FloatArray:
         """Precision matrix shared by all pseudo-inputs, its diagonal only, of shape (1, d)."""
         return np.broadcast_to(np.exp(-2.0 * self.log_length), (1, self.P.shape[1]))
 
+    def pack(self) -> FloatArray:
+        """Return all numbers in one vector theta."""
+        return np.concatenate([self.P.ravel(), [self.log_length, self.log_h, self.log_noise]])
 
-@dataclass(frozen=True)
-class SPGPLayout:
-    """How parameters lie in the flat vector theta."""
-
-    m: int
-    d: int
-    per_feature: bool = False
-
-    @property
-    def size(self) -> int:
-        """Length of theta."""
-        return self.m * self.d + (self.d if self.per_feature else 1) + 2
-
-    def pack(self, parameters: SPGPParameters) -> FloatArray:
-        """Flatten parameters (or a gradient) into theta."""
-        p = parameters
-        return np.concatenate([p.P.ravel(), p.log_length, [p.log_h, p.log_noise]])
-
-    def unpack(self, theta: FloatArray) -> SPGPParameters:
-        """Inverse of `pack`."""
-        n_P = self.m * self.d
-        P = theta[:n_P].reshape(self.m, self.d)
-        return SPGPParameters(P, theta[n_P:-2], float(theta[-2]), float(theta[-1]))
+    @classmethod
+    def unpack(cls, theta: FloatArray, d: int) -> SPGPParameters:
+        """Undo `pack` for d features."""
+        log_length, log_h, log_noise = theta[-3:].tolist()
+        return cls(theta[:-3].reshape(-1, d), log_length, log_h, log_noise)
 
 
-def start_parameters(
-    X: FloatArray, layout: SPGPLayout, rng: np.random.Generator, method: InitMethod = "kmeans"
-) -> SPGPParameters:
+def start_parameters(X: FloatArray, m: int, rng: np.random.Generator, method: InitMethod = "kmeans") -> SPGPParameters:
     """Parameters to start the optimiser from, for whitened inputs (n, d) and a target of unit variance.
 
     The length-scale starts at the root mean square distance of a row from the centre, sqrt(d): the kernel then
     spans the data, and the optimiser need only sharpen it.
     """
-    length = np.full(layout.d if layout.per_feature else 1, 0.5 * np.log(layout.d))
-    return SPGPParameters(start_centres(X, layout.m, method, rng), length, 0.0, float(np.log(START_NOISE)))
+    log_length = 0.5 * float(np.log(X.shape[1]))
+    return SPGPParameters(start_centres(X, m, method, rng), log_length, 0.0, float(np.log(START_NOISE)))
 
 
 @dataclass(frozen=True)
@@ -128,14 +190,8 @@ def _map(Pt: FloatArray) -> FloatArray:
 
 
 def make_state(parameters: SPGPParameters) -> SPGPState:
-    """Prepare the parameters for the kernels.
-
-    Raises
-    ------
-    NumericalError
-        If a scale is out of all proportion.
-    """
-    scales = np.array([*parameters.log_length, parameters.log_h, parameters.log_noise])
+    """Prepare the parameters for the kernels."""
+    scales = np.array([parameters.log_length, parameters.log_h, parameters.log_noise])
     if not np.all(np.abs(scales) < MAX_LOG):  # also catches NaN
         raise NumericalError(f"a length-scale, height or noise lies beyond exp(+-{MAX_LOG:g}).")
     R = _correlation(parameters)
@@ -181,15 +237,8 @@ def backward(block: Block, scratch: Scratch, state: SPGPState, posterior: Poster
     """Second pass: what value and gradient need of the rows.
 
     With ``g = dL/d ln B = 1/2 (1 - B delta^2 - B nu)`` (cf. Eq. C.6) and ``c = g B = dL/d|V_i|^2`` the gradient
-    for V is ``E = 2 V c - a (B delta)' - S^-1 V B``, and for ln Phi it is ``G = (h W' E) o Phi`` (cf. Eq. C.7).
-
-    Returns
-    -------
-    grad_C : ndarray of shape (q, m)
-        ``Z' G``.
-    V_c_V : ndarray of shape (m, m)
-    sum_c, sum_c_slack, misfit : ndarray of shape ()
-        ``sum c``, ``sum c diag(K - Q)`` and ``delta' B delta``.
+    for V is ``E = 2 V c - a (B delta)' - S^-1 V B``, and for ln Phi it is ``G = (h W' E) o Phi`` (cf. Eq. C.7). The
+    sums are ``Z' G``, ``V c V'``, ``sum c``, ``sum c diag(K - Q)`` and ``delta' B delta``.
     """
     Zt, Phi = _responses(block, scratch, state)
     kept = scratch.recall(Phi.shape)
@@ -212,26 +261,10 @@ def backward(block: Block, scratch: Scratch, state: SPGPState, posterior: Poster
 
 
 @dataclass(frozen=True)
-class LogMarginalLikelihood:
-    """Terms of ``ln N(y; 0, Q + diag(K - Q) + s2 I)``; `total` is their sum."""
-
-    misfit: float  # -1/2 delta' B delta
-    log_noise: float  # 1/2 ln |B|
-    normalisation: float  # -n/2 ln 2 pi
-    weight_penalty: float  # -1/2 a' a, which is -1/2 w' K_mm w
-    occam: float  # -1/2 ln |S|, prior of the weights included: S is relative to it
-
-    @property
-    def total(self) -> float:
-        """The log marginal likelihood."""
-        return float(sum(getattr(self, field.name) for field in fields(self)))
-
-
-@dataclass(frozen=True)
 class SPGPEvaluation:
     """Everything one evaluation of the marginal likelihood gives."""
 
-    likelihood: LogMarginalLikelihood
+    log_likelihood: float
     gradient: SPGPParameters
     posterior: Posterior
     state: SPGPState
@@ -247,42 +280,24 @@ def fit_posterior(rows: Summing, parameters: SPGPParameters) -> tuple[SPGPState,
 
 
 def evaluate(engine: Engine, parameters: SPGPParameters) -> SPGPEvaluation:
-    """Log marginal likelihood and its gradient for every parameter.
-
-    Parameters
-    ----------
-    engine : Engine
-        Holds the rows; their weights are ignored.
-    parameters : SPGPParameters
-
-    Returns
-    -------
-    SPGPEvaluation
-    """
+    """Log marginal likelihood of the rows of an engine, whose weights are ignored, and its gradient."""
     passes = engine.passes()
     state, posterior, log_det_B = fit_posterior(passes, parameters)
     grad_C, V_c_V, sum_c, sum_c_slack, misfit = passes.sum(backward, state, posterior)
     a = posterior.w_mean
-    likelihood = LogMarginalLikelihood(
-        misfit=-0.5 * float(misfit),
-        log_noise=0.5 * log_det_B,
-        normalisation=-0.5 * LOG_2PI * engine.n,
-        weight_penalty=-0.5 * float(a @ a),
-        occam=-0.5 * posterior.factor.log_det,
-    )
+    log_likelihood = -0.5 * float(misfit) + 0.5 * log_det_B - 0.5 * LOG_2PI * engine.n
+    log_likelihood = log_likelihood - 0.5 * float(a @ a) - 0.5 * posterior.factor.log_det  # S is relative to the prior
     E_V = np.outer(a, a) + posterior.factor.inverse - np.eye(len(a)) + 2.0 * V_c_V  # sum_i E_i V_i'
     grad_P, grad_Lambda = pull_back(grad_C, parameters.P, parameters.Lambda)
     grad_P_R, grad_Lambda_R = _pull_back_correlation(parameters, state, E_V)
     grad_log_length = -2.0 * parameters.Lambda[0] * (grad_Lambda + grad_Lambda_R)[0]
-    if len(parameters.log_length) == 1:
-        grad_log_length = grad_log_length.sum(keepdims=True)
     gradient = SPGPParameters(
         P=grad_P + grad_P_R,
-        log_length=grad_log_length,
+        log_length=float(grad_log_length.sum()),
         log_h=float(a @ a + posterior.factor.inverse_diagonal.sum() - len(a) - 2.0 * sum_c_slack),
         log_noise=-state.s2 * float(sum_c),
     )
-    return SPGPEvaluation(likelihood, gradient, posterior, state)
+    return SPGPEvaluation(log_likelihood, gradient, posterior, state)
 
 
 def _pull_back_correlation(
@@ -313,38 +328,13 @@ def score(block: Block, scratch: Scratch, state: SPGPState, posterior: Posterior
 
 
 def predict(X: FloatArray, state: SPGPState, posterior: Posterior, team: Team) -> Predictive:
-    """Predict for rows in memory, block by block over the threads of `team`.
+    """Predict for rows X (n, d) in memory, block by block over the threads of `team`.
 
     The mean is ``V' a_mean``, the model variance ``diag(K - Q) + V' S^-1 V`` (which returns to h^2 far from all
     pseudo-inputs), the noise variance s2.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    state : SPGPState
-    posterior : Posterior
-    team : Team
     """
-    result = Predictive(*np.empty((4, len(X))))
-    predict_blocks(result, X, len(posterior.w_mean), team, _predict_block, state, posterior)
-    return result
 
+    def predict_rows(rows: slice | IntArray, _: int) -> Predictive:
+        return _predict_block(Block.of_inputs(X[rows]), Scratch(team.buffers()), state, posterior)
 
-def sample_functions(
-    X: FloatArray,
-    parameters: SPGPParameters,
-    state: SPGPState,
-    posterior: Posterior,
-    n_samples: int,
-    rng: np.random.Generator,
-) -> FloatArray:
-    """Draw functions from the posterior: values at X, (n, n_samples), jointly Gaussian over the rows.
-
-    Weights ``a ~ N(a_mean, S^-1)`` give ``V' a``; what they leave open has the covariance ``K - Q``, an (n, n) matrix.
-    """
-    epsilon = rng.standard_normal((len(posterior.w_mean), n_samples))
-    a = posterior.w_mean[:, None] + posterior.factor.whitener.T @ epsilon
-    block = Block.of_inputs(X)
-    V = triangular_product(state.hW, _responses(block, Scratch(), state)[1], np.empty((len(a), len(X))))
-    at_X = SPGPParameters(X, parameters.log_length, parameters.log_h, parameters.log_noise)
-    return V.T @ a + draw(state.h2 * _correlation(at_X) - V.T @ V, n_samples, rng)
+    return by_rows(Predictive, (len(X),), len(posterior.w_mean), team, predict_rows)

@@ -8,7 +8,7 @@ import io
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from experiments.data import Sets
+from experiments.rivals.base import Effort, Trained
 from gpzed._types import FloatArray
 from gpzed.errors import ConfigError, MissingDependencyError
 from gpzed.prediction import Prediction
@@ -37,27 +38,11 @@ def has_tpz() -> bool:
         return False
 
 
-def train_tpz(sets: Sets, n_trees: int, seed: int) -> tuple[Callable[[FloatArray], Prediction], dict[str, Any]]:
-    """Train RAIL's TPZ on magnitudes and their errors.
+def train_tpz(sets: Sets, n_trees: int, effort: Effort) -> Trained:
+    """Train RAIL's TPZ on magnitudes, and on the logarithms of their errors if these are inputs.
 
-    Parameters
-    ----------
-    sets : Sets
-        Whose inputs are magnitudes followed by the logarithms of their errors.
-    n_trees : int
-        In all; spread over `N_RANDOM` realisations of the catalogue, and rounded to a multiple of their number.
-    seed : int
-
-    Returns
-    -------
-    predict : callable
-        Inputs (n, d) to a `Prediction`: mean and variance of the density that TPZ gives.
-    details : dict
-
-    Raises
-    ------
-    MissingDependencyError
-        If it is not installed.
+    The trees are spread over `N_RANDOM` realisations of the catalogue and rounded to a multiple of their number.
+    Predictions have the mean and variance of the density that TPZ gives.
     """
     if not has_tpz():
         raise MissingDependencyError(f"TPZ is not installed; {HOW_TO_GET_TPZ}")
@@ -70,10 +55,10 @@ def train_tpz(sets: Sets, n_trees: int, seed: int) -> tuple[Callable[[FloatArray
     columns: dict[str, Any] = {"bands": bands, "err_bands": errors, "redshift_col": "z_spec", "hdf5_groupname": ""}
     columns |= {"nondetect_val": 99.0, "mag_limits": dict.fromkeys(bands, 30.0)}  # no row has one: limits are put in
     forest = {"n_random": N_RANDOM, "n_trees": max(1, n_trees // N_RANDOM), "n_att": min(N_ATTRIBUTES, len(bands))}
-    np.random.seed(seed)  # noqa: NPY002 - the port draws its realisations from NumPy's global generator
+    np.random.seed(effort.seed)  # noqa: NPY002 - the port draws its realisations from NumPy's global generator
     with _scratch_folder():
         informer = algos.TPZliteInformer.make_stage(
-            name="inform_tpz", model="tpz.pkl", zmin=0.0, zmax=top, nzbins=Z_BINS, seed=seed, **columns, **forest
+            name="inform_tpz", model="tpz.pkl", zmin=0.0, zmax=top, nzbins=Z_BINS, seed=effort.seed, **columns, **forest
         )
         informer.inform(_table(sets.train.X, bands, errors, sets.train.z))
         model = informer.model
@@ -90,7 +75,7 @@ def train_tpz(sets: Sets, n_trees: int, seed: int) -> tuple[Callable[[FloatArray
         mean = density @ grid
         return Prediction.gaussian(mean, 0.0, np.maximum(density @ grid**2 - mean**2, MIN_VARIANCE))
 
-    return predict, forest
+    return Trained(predict, forest)
 
 
 def _table(X: FloatArray, bands: list[str], errors: list[str], z: FloatArray) -> dict[str, FloatArray]:

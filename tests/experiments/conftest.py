@@ -7,8 +7,8 @@ import pytest
 
 from experiments.data import Source
 from experiments.paper.bench import Bench
-from experiments.paper.methods import Effort
 from experiments.paper.run import quick_bench
+from experiments.rivals.base import Effort
 
 
 @pytest.fixture

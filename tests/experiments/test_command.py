@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.paper.command import main
+from experiments.paper.__main__ import main
 
 Call = Callable[..., tuple[int, str, str]]
 pytest.importorskip("matplotlib")

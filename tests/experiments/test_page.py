@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from experiments.paper.command import command
+from experiments.paper.__main__ import command
 from experiments.paper.page import BLOCK, PAGE, ROOT, render
 
 if not PAGE.exists():

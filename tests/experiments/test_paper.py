@@ -11,11 +11,10 @@ import pytest
 from experiments.paper.bench import Bench
 from experiments.paper.drawing import LOOKS, legend_below, panels
 from experiments.paper.methods import METHODS, Method
-from experiments.paper.registry import EXPERIMENTS
-from experiments.paper.rejection import improvement
-from experiments.paper.run import draw_paper, find_experiments, run_paper
+from experiments.paper.run import EXPERIMENTS, draw_paper, find_experiments, run_paper
+from experiments.paper.runs import summarise
+from experiments.paper.scores import improvement
 from experiments.paper.store import ResultError
-from experiments.paper.summary import summarise
 from experiments.paper.times import exponent
 from gpzed.errors import ConfigError
 from gpzed.evaluation import evaluate, fraction_retained

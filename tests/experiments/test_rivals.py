@@ -8,6 +8,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 from experiments.data import Rows, Sets
 from experiments.rivals.annz2 import read_annz2
+from experiments.rivals.base import Effort
 from experiments.rivals.forest import MAX_FEATURES, MIN_LEAF, train_forest
 from experiments.rivals.mlp import PENALTIES, train_mlp
 from experiments.rivals.randomised import _ranks, train_randomised
@@ -15,6 +16,7 @@ from experiments.rivals.tpz import has_tpz, train_tpz
 from gpzed.errors import CatalogError, MissingDependencyError
 
 NONE = Rows(np.empty((0, 2)), np.empty(0))
+ONE_THREAD = Effort(n_threads=1)
 
 
 def rows(n: int, seed: int) -> Rows:
@@ -25,7 +27,7 @@ def rows(n: int, seed: int) -> Rows:
 
 def test_the_variance_of_the_forest_is_that_of_the_rows_in_its_leaves() -> None:
     train, test = rows(300, 0), rows(20, 1)
-    predict, _ = train_forest(train, 7, 0, 1)
+    predict, _ = train_forest(Sets(train, NONE, test, ("a", "b")), 7, ONE_THREAD)
     forest = RandomForestRegressor(
         7, max_features=min(MAX_FEATURES, 2), min_samples_leaf=MIN_LEAF, random_state=0, bootstrap=True
     ).fit(train.X, train.z)
@@ -42,16 +44,16 @@ def test_the_variance_of_the_forest_is_that_of_the_rows_in_its_leaves() -> None:
 
 def test_randomised_regression_uses_the_best_learner_and_its_neighbours() -> None:
     sets = Sets(rows(400, 0), rows(300, 1), rows(200, 2), ("a", "b"))
-    predict, details = train_randomised(sets, 4, 0, 1)
+    predict, details = train_randomised(sets, 4, ONE_THREAD)
     prediction = predict(sets.test.X)
     assert details["learners"] == 4
     assert details["best"]["kind"] in ("network", "boosted trees")
     residual = sets.test.z - prediction.mean
     assert np.sqrt(np.mean(residual**2)) < 0.05
     assert 0.5 < np.mean(np.abs(residual) < prediction.std) < 0.85
-    again, _ = train_randomised(sets, 4, 0, 1)
+    again, _ = train_randomised(sets, 4, ONE_THREAD)
     np.testing.assert_array_equal(again(sets.test.X).mean, prediction.mean)
-    held_out, _ = train_randomised(Sets(rows(400, 0), NONE, rows(200, 2), ("a", "b")), 2, 0, 1)
+    held_out, _ = train_randomised(Sets(rows(400, 0), NONE, rows(200, 2), ("a", "b")), 2, ONE_THREAD)
     assert np.isfinite(held_out(sets.test.X).mean).all()
 
 
@@ -64,7 +66,7 @@ def test_learners_are_ranked_by_bias_scatter_and_outliers() -> None:
 @pytest.mark.skipif(has_tpz(), reason="TPZ is installed")
 def test_without_tpz_the_message_says_how_to_get_it() -> None:
     with pytest.raises(MissingDependencyError, match="pip install pz-rail-tpz"):
-        train_tpz(Sets(rows(50, 0), NONE, NONE, ("mag_u", "ln_err_u")), 5, 0)
+        train_tpz(Sets(rows(50, 0), NONE, NONE, ("mag_u", "ln_err_u")), 5, ONE_THREAD)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,7 @@ def test_missing_output_of_annz2(tmp_path: Path) -> None:
 
 def test_least_squares_network_chooses_its_penalty_and_has_constant_noise() -> None:
     sets = Sets(rows(300, 0), rows(200, 1), rows(200, 2), ("a", "b"))
-    predict, details = train_mlp(sets, 5, 0, 100)
+    predict, details = train_mlp(sets, 5, Effort(max_iter=100))
     prediction = predict(sets.test.X)
     assert details["penalty"] in PENALTIES
     assert np.ptp(prediction.variance) == 0.0

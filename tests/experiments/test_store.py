@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.paper.store import Part, ResultError, floats, obtain, plain, read_json
-from gpzed.workflows import Progress as Reporter
+from gpzed.workflows import Progress
 
 
 def test_results_are_computed_once(tmp_path: Path) -> None:
@@ -17,15 +17,15 @@ def test_results_are_computed_once(tmp_path: Path) -> None:
         return {"values": np.array([1.0 / 3.0, np.nan])}
 
     part = Part("thing", {"size": 3}, compute)
-    first = obtain(part, tmp_path, Reporter())
-    again = obtain(part, tmp_path, Reporter())
+    first = obtain(part, tmp_path, Progress())
+    again = obtain(part, tmp_path, Progress())
     assert len(calls) == 1
     assert first == again
     assert first["result"]["values"] == [0.333333, None]
     assert first["provenance"]["numpy"] == np.__version__
     assert first["seconds"] >= 0.0
     np.testing.assert_array_equal(floats(first["result"]["values"]), [0.333333, np.nan])
-    obtain(Part("thing", {"size": 4}, compute), tmp_path, Reporter())
+    obtain(Part("thing", {"size": 4}, compute), tmp_path, Progress())
     assert len(calls) == 2
     assert len(list(tmp_path.iterdir())) == 2
 
@@ -35,7 +35,7 @@ def test_a_part_that_fails_leaves_nothing(tmp_path: Path) -> None:
         raise RuntimeError("broken")
 
     with pytest.raises(RuntimeError, match="broken"):
-        obtain(Part("thing", {}, fail), tmp_path, Reporter())
+        obtain(Part("thing", {}, fail), tmp_path, Progress())
     assert not list(tmp_path.iterdir())
 
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpzed.compiled import binding
-from gpzed.compiled.pairs import spread_block
+from gpzed.compiled import binding, pairs
 from gpzed.engine.blocks import Block, Rows, Scratch, cut
 from gpzed.engine.stream import StreamEngine
 from gpzed.engine.threads import Team, ThreadEngine
@@ -21,7 +20,7 @@ from gpzed.gp.state import make_state, responses
 from gpzed.incomplete import spread
 from gpzed.incomplete.added_variance import refresh
 from gpzed.incomplete.blur import Blur, BlurredBasis
-from gpzed.incomplete.spread import AddedVariance, QuadraticForms, input_variance
+from gpzed.incomplete.spread import AddedVariance, QuadraticForms, pair_sums
 from helpers import CODES, central_difference, make_kinds, make_problem
 
 GRID = list(itertools.product(("zero", "constant", "linear"), ((False, False), (True, False), (True, True))))
@@ -60,7 +59,8 @@ def test_expected_basis_functions_and_products_equal_monte_carlo(code):
         error = Phi.std(axis=0) / np.sqrt(len(Phi) / 2)
         np.testing.assert_array_less(np.abs(expected[:, 0] - Phi.mean(axis=0)), 5.0 * error + 1e-12)
         W = rng.standard_normal((2, 4))
-        variance = input_variance(x[:, None], blur, p.P, Lambda, W)[:, 0]
+        forms = QuadraticForms(p.P, Lambda, W[:, :, None] * W[:, None, :])
+        variance = AddedVariance(forms, blur)(x[:, None])[:, 0]
         np.testing.assert_allclose(variance, (Phi @ W.T).var(axis=0), rtol=0.05)
 
 
@@ -74,7 +74,8 @@ def test_a_linear_mean_function_spreads_too():
         F = np.hstack([basis(draws, p.P, problem.Gammas), np.ones((len(draws), 1)), draws])
         W = rng.standard_normal((2, 8))
         Lambda = layout.structure.expand(p.Gamma, layout.d)
-        variance = input_variance(x[:, None], blur, p.P, Lambda, W)[:, 0]
+        forms = QuadraticForms(p.P, Lambda, W[:, :, None] * W[:, None, :])
+        variance = AddedVariance(forms, blur)(x[:, None])[:, 0]
         np.testing.assert_allclose(variance, (F @ W.T).var(axis=0), rtol=0.05)
 
 
@@ -201,12 +202,10 @@ def rows_of(blur, n, scale=1.0):
 def test_both_ways_to_sum_over_pairs_agree(lanes, monkeypatch, r, s, code, mean_function, scale):
     spread = make_spread(r, s, code, mean_function)
     Xt = rows_of(spread.blur, 67, scale)
-    compiled = spread_block(Xt, spread._basis.Ct, spread._pairs, Scratch())
-    in_numpy = spread._by_coefficients(Xt)
-    np.testing.assert_allclose(compiled, in_numpy, rtol=0, atol=1e-12 * np.abs(spread.forms.matrices).sum() / s)
+    compiled = pairs.pair_sums(spread, Xt, Scratch())
     monkeypatch.setattr(binding, "_library", None)
-    assert not spread.is_by_rank
-    np.testing.assert_allclose(spread._by_coefficients(Xt), in_numpy, rtol=1e-9, atol=1e-9)
+    in_numpy = pair_sums(spread, Xt, Scratch())
+    np.testing.assert_allclose(compiled, in_numpy, rtol=0, atol=1e-12 * np.abs(spread.forms.matrices).sum() / s)
 
 
 def test_exponents_are_added_before_the_exponential(lanes):
@@ -218,9 +217,9 @@ def test_exponents_are_added_before_the_exponential(lanes):
     Xt = rows_of(spread.blur, 20)
     Zt = quadratic_map(Xt, True, np.empty((21, 20)))
     assert np.median(spread.forms.plain @ Zt) < -1000.0
-    compiled = spread_block(Xt, spread._basis.Ct, spread._pairs, Scratch())
+    compiled = pairs.pair_sums(spread, Xt, Scratch())
     assert np.all(compiled > 1e-6)
-    np.testing.assert_allclose(compiled, spread._by_coefficients(Xt), rtol=1e-8)
+    np.testing.assert_allclose(compiled, pair_sums(spread, Xt, Scratch()), rtol=1e-8)
 
 
 @pytest.mark.parametrize("r", [0, 1, 3, 5])

@@ -5,18 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpzed.compiled import binding
 from gpzed.engine.blocks import Scratch
 from gpzed.engine.threads import Team, ThreadEngine
 from gpzed.gp.evidence import fit_posterior
 from gpzed.gp.linalg import cholesky
 from gpzed.gp.predictive import predict, predict_noisy, variance_forms
 from gpzed.gp.state import make_state
-from gpzed.incomplete import spread as module
 from gpzed.incomplete.blur import Blur
 from gpzed.incomplete.spread import AddedVariance, BlurredRows, QuadraticForms
-from gpzed.mixture import predictive as mixture
 from gpzed.mixture.heads import Heads
-from gpzed.mixture.predictive import MixtureHeads, predict_mixture
+from gpzed.mixture.predictive import MixtureHeads
 from helpers import CODES, make_problem
 
 
@@ -43,7 +42,7 @@ def test_moments_equal_monte_carlo(code, mean_function):
     z = np.concatenate([z, -z])
     for i in range(3):
         x = X[i] + z @ V[i].T
-        Lambda = BlurredRows(forms, k)._Lambda
+        Lambda = BlurredRows(forms, k).Lambda
         values = [
             np.exp(-0.5 * np.einsum("na,ab,nb->n", x - p, L, x - p)) for p, L in zip(forms.P, Lambda, strict=True)
         ]
@@ -62,7 +61,7 @@ def test_compiled_sums_are_those_of_numpy_and_of_kinds(monkeypatch, lanes, d, me
     for i in (0, 28):
         blur = Blur(V[i], np.zeros(d), np.eye(d), np.zeros(d, bool))
         np.testing.assert_allclose(total[:, i], AddedVariance(forms, blur)(X[i : i + 1].T)[:, 0], rtol=1e-8, atol=1e-12)
-    monkeypatch.setattr(module, "is_compiled", lambda: False)
+    monkeypatch.setattr(binding, "_library", None)
     other = BlurredRows(forms, k)(X.T, V, Scratch())
     np.testing.assert_allclose(Phi, other[0], rtol=1e-10, atol=1e-14)
     np.testing.assert_allclose(total, other[1], rtol=1e-8, atol=1e-12)
@@ -102,10 +101,9 @@ def test_predictions_are_those_of_kinds_of_one_row_each():
     Theta = np.random.default_rng(2).standard_normal((layout.n_weights, 9))
     heads, factors = Heads(p.P, p.Gamma, Theta), (posterior.factor,) * 3
     forms = heads.forms(layout, factors)
-    expected = predict_mixture(
-        X, heads, factors, layout, Team(1), blur, blurs, [AddedVariance(forms, one) for one in blurs]
-    )
-    result = mixture.predict_noisy(X, V, heads, factors, Team(1), BlurredRows(forms, layout.k))
+    mixture = MixtureHeads(heads, factors, np.zeros((4, 3)), "linear", 0, 0.0)
+    expected = mixture.predict(X, layout, Team(1), blur, blurs, [AddedVariance(forms, one) for one in blurs])
+    result = mixture.predict_noisy(X, V, np.zeros(X.shape, bool), Team(1), BlurredRows(forms, layout.k))
     for one, other in zip(result, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-7)
 

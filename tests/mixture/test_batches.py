@@ -87,8 +87,8 @@ def test_heads_that_are_handed_out_do_not_change(kernels):
         seen.append((at, at.pack().copy()))
         return float(len(seen))
 
-    report = train_heads(rows, heads, layout, score, StochasticOptions(n_epochs=3), np.random.default_rng(0))
-    assert report.best_epoch == 3
+    kept = train_heads(rows, heads, layout, score, StochasticOptions(n_epochs=3), np.random.default_rng(0))
+    assert kept.number == 3
     for at, values in seen:
         np.testing.assert_array_equal(at.pack(), values)
 
@@ -104,7 +104,7 @@ def test_last_epoch_that_is_nearly_the_best_is_kept(kernels, tolerance, expected
         return next(scores)
 
     options = StochasticOptions(n_epochs=6, tolerance=tolerance)
-    report = train_heads(rows, heads, layout, score, options, np.random.default_rng(0))
-    assert report.best_epoch == expected
-    assert report.best_score == [0.0, 0.9, 1.0, np.nan, 0.9, 0.6][expected - 1]
-    np.testing.assert_array_equal(report.heads.pack(), seen[expected - 1])
+    kept = train_heads(rows, heads, layout, score, options, np.random.default_rng(0))
+    assert kept.number == expected
+    assert kept.score == [0.0, 0.9, 1.0, np.nan, 0.9, 0.6][expected - 1]
+    np.testing.assert_array_equal(kept.heads.pack(), seen[expected - 1])

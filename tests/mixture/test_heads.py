@@ -24,7 +24,7 @@ from gpzed.mixture.likelihood import (
     log_density,
     log_posterior,
 )
-from gpzed.mixture.predictive import predict_mixture, score
+from gpzed.mixture.predictive import MixtureHeads, score
 from gpzed.mixture.training import StochasticOptions, train_heads
 
 M, D = 4, 2
@@ -81,10 +81,11 @@ def test_compiled_likelihood_is_that_of_numpy(
     compiled = substitute(likelihood)(block, Scratch(), state, heads.Theta)
     (held_out,) = substitute(held_out_likelihood)(block, Scratch(), state, heads.Theta)
     factors = fit_head_posteriors(ThreadEngine(X, y, omega, width=layout.n_weights, n_threads=1), heads, layout)
-    predicted = predict_mixture(X, heads, factors, layout, Team(1))
+    mixture = MixtureHeads(heads, factors, np.zeros((D, K)), "linear", 0, 0.0)
+    predicted = mixture.predict(X, layout, Team(1))
     monkeypatch.setattr(binding, "_library", None)
     expected = likelihood(block, Scratch(), state, heads.Theta)
-    parts = predict_mixture(X, heads, factors, layout, Team(1))
+    parts = mixture.predict(X, layout, Team(1))
     for result, value in zip((*compiled, held_out, *predicted), (*expected, expected[2], *parts), strict=True):
         np.testing.assert_allclose(result, value, rtol=1e-11, atol=1e-12 * np.abs(value).max())
 
@@ -130,10 +131,11 @@ def test_predictions_do_not_depend_on_threads_or_blocks() -> None:
     heads, rows = some_heads(layout, 3)
     factors = fit_head_posteriors(ThreadEngine(*rows, width=layout.n_weights, n_threads=1), heads, layout)
     X = np.random.default_rng(3).standard_normal((20_000, D))
-    one, two = (predict_mixture(X, heads, factors, layout, Team(threads)) for threads in (1, 2))
+    mixture = MixtureHeads(heads, factors, np.zeros((D, 3)), "constant", 0, 0.0)
+    one, two = (mixture.predict(X, layout, Team(threads)) for threads in (1, 2))
     for a, b in zip(one, two, strict=True):
         np.testing.assert_array_equal(a, b)
-    part = predict_mixture(X[777:780], heads, factors, layout, Team(1))
+    part = mixture.predict(X[777:780], layout, Team(1))
     for a, b in zip(one, part, strict=True):
         np.testing.assert_allclose(a[777:780], b, rtol=1e-10)
 

@@ -22,6 +22,8 @@ TWINS = {
     "gpzed.gp.prior.common_shape": "gpzed.compiled.shapes.common_shape",
     "gpzed.incomplete.blur.blurred_coefficients": "gpzed.compiled.shapes.blurred_coefficients",
     "gpzed.incomplete.blur.blurred_pull_back": "gpzed.compiled.shapes.blurred_pull_back",
+    "gpzed.incomplete.spread.pair_sums": "gpzed.compiled.pairs.pair_sums",
+    "gpzed.incomplete.spread.row_sums": "gpzed.compiled.pairs.row_sums",
     "gpzed.mixture.likelihood.likelihood": "gpzed.compiled.heads.likelihood",
     "gpzed.mixture.likelihood.held_out_likelihood": "gpzed.compiled.heads.held_out_likelihood",
     "gpzed.mixture.likelihood.moments": "gpzed.compiled.heads.moments",

@@ -29,17 +29,10 @@ def is_compiled() -> bool:
 
 
 def call(function: str, scratch: Scratch | None = None, **fields: Any) -> bool:
-    """Run a compiled function on the struct of its name; tell whether it succeeded.
+    """Run a compiled function, named without its prefix, on the struct of its name; tell whether it succeeded.
 
-    Parameters
-    ----------
-    function : str
-        Without the prefix ``gpzed_``.
-    scratch : Scratch or None
-        Where work memory comes from; new memory if None.
-    **fields
-        Of the struct: numbers, arrays or None, and structs of `fill`. Arrays that are only read may be of any layout;
-        results must be contiguous.
+    The fields of the struct are numbers, arrays or None, and structs of `fill`; arrays that are only read may be of any
+    layout, results must be contiguous. Work memory comes from `scratch`, if given.
     """
     assert _library is not None
     struct = fill(function, **fields)
@@ -53,19 +46,19 @@ def call(function: str, scratch: Scratch | None = None, **fields: Any) -> bool:
 
 def fill(name: str, **fields: Any) -> Any:
     """Return a struct of the header that is filled with numbers, arrays and other structs, which live as long as it."""
-    blur: Any = STRUCTS[name]
+    kind: Any = STRUCTS[name]
     owned = []  # a struct of C holds addresses alone
     for field, value in fields.items():
         if isinstance(value, np.ndarray):
             if not value.flags.c_contiguous or value.dtype.char not in "dlq":
-                assert field in blur.read_only, f"{name}.{field} must be contiguous"
+                assert field in kind.read_only, f"{name}.{field} must be contiguous"
                 value = np.ascontiguousarray(value, dtype=np.float64)
             owned.append(value)
             fields[field] = value.ctypes.data
         elif isinstance(value, (ctypes.Structure, ctypes.Array)):
             owned.append(value)
             fields[field] = value if isinstance(value, ctypes.Structure) else ctypes.addressof(value)
-    struct: Any = blur(**fields)
+    struct: Any = kind(**fields)
     struct.owned = owned
     return struct
 
@@ -101,9 +94,9 @@ def read_structs(header: str) -> dict[str, type[ctypes.Structure]]:
         fields: list[tuple[str, Any]] = []
         read_only = set()
         for declaration in filter(None, map(str.strip, body.split(";"))):
-            const, struct, blur, names = re.fullmatch(r"(const )?(struct )?(\w+) (.+)", declaration).groups()  # type: ignore[union-attr]
+            const, struct, kind, names = re.fullmatch(r"(const )?(struct )?(\w+) (.+)", declaration).groups()  # type: ignore[union-attr]
             for field in map(str.strip, names.split(",")):
-                scalar = structs[blur] if struct and "*" not in field else _SCALARS.get(blur)
+                scalar = structs[kind] if struct and "*" not in field else _SCALARS.get(kind)
                 fields.append((field.strip("*"), ctypes.c_void_p if "*" in field else scalar))
                 read_only |= {field.strip("*")} if const else set()
         structs[name] = type(name, (ctypes.Structure,), {"_fields_": fields, "read_only": read_only})

@@ -71,24 +71,10 @@ def batch_posterior(
     """Log posterior of a batch and its gradient, see `gpzed.mixture.likelihood.batch_posterior`."""
     structure, theta = layout.structure, heads.pack()
     value, gradient = np.zeros(()), np.empty(len(theta))
-    succeeded = call(
-        "posterior",
-        scratch,
-        m=layout.m,
-        d=layout.d,
-        k=layout.k,
-        gamma=_GAMMA[structure.code[1]],
-        is_shared=structure.is_global,
-        n_parts=len(blocks),
-        parts=array_of("part", [_part(block, blurs) for block in blocks]),
-        outputs=_outputs(heads.K, None),
-        kappa=kappa,
-        ridge=ridge,
-        theta=theta,
-        value=value,
-        gradient=gradient,
-    )
-    if not succeeded:  # shapes that are not positive definite
+    fields = {"m": layout.m, "d": layout.d, "k": layout.k, "kappa": kappa, "ridge": ridge, "theta": theta}
+    fields |= {"gamma": _GAMMA[structure.code[1]], "is_shared": structure.is_global, "outputs": _outputs(heads.K, None)}
+    fields |= {"n_parts": len(blocks), "parts": array_of("part", [_part(block, blurs) for block in blocks])}
+    if not call("posterior", scratch, **fields, value=value, gradient=gradient):  # shapes are not positive definite
         return numpy_likelihood.batch_posterior(blocks, scratch, heads, layout, blurs, kappa, ridge)
     return float(value), gradient
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gpzed._types import FloatArray
@@ -15,49 +17,17 @@ def least_loss_points(
     nodes: tuple[FloatArray, FloatArray, FloatArray],
     *,
     lower: float | None,
-    uncut: float,
-    knee: float,
-    smallest: float,
-    negligible: float,
-    tolerance: float,
-    newton_steps: int,
-    max_steps: int,
+    **constants: Any,
 ) -> FloatArray:
-    """Return points (n,) of least expected loss of Gaussian mixtures.
+    """Return points (n,) of least expected loss of Gaussian mixtures (n, K), given before the cut at `lower`.
 
-    Parameters
-    ----------
-    weights, means, stds : ndarray of shape (n, K)
-        Before the cut.
-    nodes : three ndarray of shape (G,)
-        Nodes of a quadrature for the standard normal, the probabilities above each, and the weights.
-    lower : float or None
-        Where densities are cut.
-    uncut, knee, smallest, negligible, tolerance, newton_steps, max_steps
-        Constants of `gpzed.prediction`.
+    The nodes are those of a quadrature for the standard normal, with the probability above each and its weight; the
+    constants those of `gpzed.prediction.point`.
     """
     n, K = weights.shape
     t, above, share = nodes
     points = np.empty(n)
-    call(
-        "points",
-        n=n,
-        K=K,
-        G=len(t),
-        newton_steps=newton_steps,
-        max_steps=max_steps,
-        lower=-np.inf if lower is None else lower,
-        uncut=uncut,
-        knee=knee,
-        smallest=smallest,
-        negligible=negligible,
-        tolerance=tolerance,
-        weights=weights,
-        means=means,
-        stds=stds,
-        t=t,
-        above=above,
-        share=share,
-        points=points,
-    )
+    bound = -np.inf if lower is None else lower
+    arrays: dict[str, Any] = {"weights": weights, "means": means, "stds": stds, "t": t, "above": above, "share": share}
+    call("points", n=n, K=K, G=len(t), lower=bound, **constants, **arrays, points=points)
     return points

@@ -24,23 +24,9 @@ MEMORY = 0.05
 
 
 class Adam:
-    """Parameters on their way: steps of a length that follows a schedule.
+    """Parameters `theta` on their way, their `mean` over the last steps, and the `count` of these.
 
-    Parameters
-    ----------
-    theta : ndarray of shape (p,)
-        Where to start.
-    total : int
-        Steps that the schedule is made for.
-
-    Attributes
-    ----------
-    theta : ndarray of shape (p,)
-        The parameters now.
-    mean : ndarray of shape (p,)
-        Their mean over the last steps.
-    count : int
-        Steps taken.
+    The schedule is made for `total` steps.
     """
 
     def __init__(self, theta: FloatArray, total: int) -> None:

@@ -57,46 +57,23 @@ class Engine(Summing, Protocol):
 
 
 class Rows(NamedTuple):
-    """Rows of data as engines take them.
+    """Rows of data as engines take them."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs; expected ones where they are uncertain.
-    y : ndarray of shape (n,)
-        Targets.
-    omega : ndarray of shape (n,)
-        Weights.
-    blur : ndarray of int of shape (n,), or None
-        How the inputs are uncertain: 0 not at all, others as the caller has it. All 0 if None.
-    """
-
-    X: FloatArray
-    y: FloatArray
-    omega: FloatArray
-    blur: IntArray | None = None
+    X: FloatArray  # (n, d) inputs; expected ones where they are uncertain
+    y: FloatArray  # (n,) targets
+    omega: FloatArray  # (n,) weights
+    blur: IntArray | None = None  # (n,) how the inputs are uncertain: 0 not at all; all 0 if None
 
 
 @dataclass(frozen=True)
 class Block:
-    """Rows that are processed together, all blurred alike.
+    """Rows that are processed together, all blurred alike."""
 
-    Attributes
-    ----------
-    Xt : ndarray of shape (d, n)
-    y : ndarray of shape (n,)
-    omega : ndarray of shape (n,)
-    blur : int
-        How the inputs are uncertain; 0 not at all.
-    v : ndarray of shape (n,) or (K, n), or None
-        Variance that uncertain inputs add to the noise (of every head); zero if None.
-    """
-
-    Xt: FloatArray
-    y: FloatArray
-    omega: FloatArray
-    blur: int = 0
-    v: FloatArray | None = None
+    Xt: FloatArray  # (d, n)
+    y: FloatArray  # (n,)
+    omega: FloatArray  # (n,)
+    blur: int = 0  # how the inputs are uncertain; 0 not at all
+    v: FloatArray | None = None  # (n,) or (K, n) variance that uncertain inputs add to the noise (of every head)
 
     @classmethod
     def of_inputs(cls, X: FloatArray, blur: int = 0) -> Block:
@@ -106,21 +83,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Scratch:
-    """Memory that a kernel may use.
+    """Memory that a kernel may use."""
 
-    Attributes
-    ----------
-    buffers : dict
-        Work arrays of this thread, by name; their content is not defined at entry.
-    keep : ndarray or None
-        Memory of this block to be filled for the next pass, if the engine grants it.
-    kept : ndarray or None
-        The same memory as the pass before left it.
-    """
-
-    buffers: dict[str, FloatArray] = field(default_factory=dict)
-    keep: FloatArray | None = None
-    kept: FloatArray | None = None
+    buffers: dict[str, FloatArray] = field(default_factory=dict)  # work arrays of this thread, content undefined
+    keep: FloatArray | None = None  # memory of this block to fill for the next pass, if the engine grants it
+    kept: FloatArray | None = None  # the same memory as the pass before left it
 
     def array(self, name: str, shape: tuple[int, ...]) -> FloatArray:
         """Return a C-contiguous work array of the given shape; its memory is reused from block to block."""

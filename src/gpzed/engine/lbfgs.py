@@ -37,63 +37,32 @@ class Iteration:
 
 @dataclass(frozen=True)
 class Budget:
-    """When to stop.
+    """When to stop."""
 
-    Attributes
-    ----------
-    max_iter, max_evaluations : int or None
-        Accepted steps, and evaluations of the evidence.
-    max_time : float or None
-        Seconds of wall time.
-    patience : int
-        Steps without a better validation score (by `min_gain`) after which to stop.
-    min_gain : float
-        Smallest gain in mean held-out log-likelihood that counts.
-    tolerance : float
-        Relative change of the objective below which it counts as converged.
-    """
-
-    max_iter: int = 500
-    max_evaluations: int | None = None
-    max_time: float | None = None
-    patience: int = 40
-    min_gain: float = 1e-4
-    tolerance: float = 1e-9
+    max_iter: int = 500  # accepted steps
+    max_evaluations: int | None = None  # of the objective
+    max_time: float | None = None  # seconds of wall time
+    patience: int = 40  # steps without a better validation score (by `min_gain`) after which to stop
+    min_gain: float = 1e-4  # smallest gain in mean held-out log-likelihood that counts
+    tolerance: float = 1e-9  # relative change of the objective below which it counts as converged
 
 
 @dataclass
 class Progress:
-    """A run so far; all that is needed to resume it.
+    """A run so far; all that is needed to resume it."""
 
-    Attributes
-    ----------
-    theta_start : ndarray of shape (p,)
-        Where the run started.
-    values, gradients, norms : list
-        Every evaluation, in order: value, gradient, and theta' theta to know the point by.
-    history : list of Iteration
-    best_theta : ndarray of shape (p,)
-    best_score : float
-    best_iteration : int
-    n_rejected : int
-        Steps at which the model broke down numerically; the line search shortened them.
-    seconds_before : float
-        Time spent before this run began, which counts towards the limit.
-    record : bool
-        Whether evaluations are kept, so that the run can be continued after an interruption.
-    """
-
-    theta_start: FloatArray
+    theta_start: FloatArray  # (p,) where the run started
+    # values, gradients, norms: every evaluation, in order: value, gradient, and theta' theta to know the point by
     values: list[float] = field(default_factory=list)
     gradients: list[FloatArray] = field(default_factory=list)
     norms: list[float] = field(default_factory=list)
     history: list[Iteration] = field(default_factory=list)
-    best_theta: FloatArray = field(default_factory=lambda: np.empty(0))
+    best_theta: FloatArray = field(default_factory=lambda: np.empty(0))  # (p,)
     best_score: float = -np.inf
     best_iteration: int = 0
-    n_rejected: int = 0
-    seconds_before: float = 0.0
-    record: bool = True
+    n_rejected: int = 0  # steps at which the model broke down numerically; the line search shortened them
+    seconds_before: float = 0.0  # time spent before this run began, which counts towards the limit
+    record: bool = True  # whether evaluations are kept, so that the run can be continued after an interruption
 
     def __post_init__(self) -> None:
         if self.best_theta.size == 0:
@@ -101,32 +70,17 @@ class Progress:
 
 
 Status = Literal["converged", "line_search", "patience", "max_iter", "max_evaluations", "max_time", "stopped"]
+"""Why a run ended: "line_search" if no better point was found along the last direction, "stopped" by the callback."""
 
 
 @dataclass(frozen=True)
 class OptimizeReport:
-    """How a run went.
+    """How a run went."""
 
-    Attributes
-    ----------
-    theta : ndarray of shape (p,)
-        The best iterate by validation score (the last one where there is no score).
-    status : str
-        "converged", "line_search" (no better point was found along the last direction), "patience", "max_iter",
-        "max_evaluations", "max_time" or "stopped" (by the callback).
-    message : str
-        The same in words.
-    best_iteration : int
-        0 if the start was best.
-    best_score : float
-    history : tuple of Iteration
-    n_evaluations, n_rejected : int
-    """
-
-    theta: FloatArray
+    theta: FloatArray  # (p,) the best iterate by validation score (the last one where there is no score)
     status: Status
-    message: str
-    best_iteration: int
+    message: str  # the same in words
+    best_iteration: int  # 0 if the start was best
     best_score: float
     history: tuple[Iteration, ...]
     n_evaluations: int
@@ -155,7 +109,7 @@ class _Recorder:
             value, gradient = record.values[self.n], record.gradients[self.n]
             if record.norms and record.norms[self.n] != float(theta @ theta):
                 raise NumericalError(
-                    "a recorded run does not repeat itself: another version of SciPy, or another blur of processor, "
+                    "a recorded run does not repeat itself: another version of SciPy, or another kind of processor, "
                     "made it. Resume where it was made, or start afresh."
                 )
         else:
@@ -206,9 +160,9 @@ def minimize(
     Parameters
     ----------
     objective : callable
-        ``theta -> (value, gradient)``. May raise `NumericalError`: a step that is then shortened.
+        ``theta -> (value, gradient)``. A step at which it raises `NumericalError` is shortened, unless it is the start.
     progress : Progress
-        A new run, ``Progress(theta_start)``, or an interrupted one to be continued.
+        A new run, ``Progress(theta_start)``, or an interrupted one to resume.
     score : callable or None
         ``theta -> float``, higher is better; called once per accepted step.
     budget : Budget
@@ -218,15 +172,6 @@ def minimize(
         Called with the progress after every new step; returning True stops the run.
     clock : callable
         Wall time in seconds.
-
-    Returns
-    -------
-    OptimizeReport
-
-    Raises
-    ------
-    NumericalError
-        If the objective breaks down at the very start.
     """
     budget = budget or Budget()
     recorder = _Recorder(objective, progress, budget.max_evaluations)
@@ -243,12 +188,9 @@ def minimize(
         recorder.anchor = (theta.copy(), value)
         n_steps += 1
         if n_steps > replayed:
-            gradient = recorder.gradient
-            seconds = clock() - started
+            norm, seconds = float(np.abs(recorder.gradient).max()), clock() - started
             current = -value if score is None else score(theta)
-            progress.history.append(
-                Iteration(n_steps, recorder.n, seconds, value, float(np.abs(gradient).max()), current)
-            )
+            progress.history.append(Iteration(n_steps, recorder.n, seconds, value, norm, current))
             if current > progress.best_score:
                 progress.best_score, progress.best_theta = current, theta.copy()
                 progress.best_iteration = n_steps
@@ -256,28 +198,15 @@ def minimize(
                 raise _Stop("stopped")
         _check_budget(progress, n_steps, budget, score is not None)
 
-    options = {
-        "maxiter": 10 * budget.max_iter + 1_000_000,
-        "maxfun": 10**9,
-        "maxcor": memory,
-        "ftol": budget.tolerance,
-        "gtol": 1e-7,
-        "maxls": 30,
-    }
-    status: Status = "converged"
-    message = "the objective no longer changes"
+    limits = {"maxiter": 10 * budget.max_iter + 1_000_000, "maxfun": 10**9, "maxls": 30}
+    options = {"maxcor": memory, "ftol": budget.tolerance, "gtol": 1e-7, **limits}
+    status: Status
     try:
         with single_threaded_blas():  # L-BFGS calls BLAS on short vectors, where threads only get in the way
             result = scipy.optimize.minimize(
-                recorder,
-                progress.theta_start,
-                method="L-BFGS-B",
-                jac=True,
-                callback=after_step,
-                options=options,
+                recorder, progress.theta_start, method="L-BFGS-B", jac=True, callback=after_step, options=options
             )
-        message = str(result.message)
-        status = "converged" if result.success else "line_search"
+        status, message = "converged" if result.success else "line_search", str(result.message)
     except _Stop as stop:
         status, message = stop.status, _MESSAGES[stop.status]
     return OptimizeReport(

@@ -14,14 +14,7 @@ from gpzed.engine.threads import Team
 class StreamEngine:
     """Rows read chunk by chunk on every pass, the next chunk while the present one is worked on.
 
-    Parameters
-    ----------
-    source : iterable of Rows
-        Gives the same chunks of rows each time it is iterated over.
-    width : int
-        As in `ThreadEngine`.
-    n_threads : int or None
-        All available if None.
+    The source gives the same chunks each time it is iterated over; the options are those of `ThreadEngine`.
     """
 
     def __init__(self, source: Iterable[Rows], *, width: int = 100, n_threads: int | None = None) -> None:

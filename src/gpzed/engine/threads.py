@@ -25,12 +25,8 @@ class ThreadEngine:
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n,)
-    omega : ndarray of shape (n,) or None
-        Weights; ones if None.
-    blur : ndarray of int of shape (n,), or None
-        As in `Rows`.
+    X, y, omega, blur
+        As in `Rows`; weights are ones if None.
     width : int
         Numbers per row that kernels hold at once (basis functions), for the size of the blocks.
     n_threads : int or None
@@ -91,7 +87,7 @@ class ThreadEngine:
 
     def set_variance(self, kernel: Callable[..., FloatArray | None] | None, *arguments: Any) -> None:
         """Let blocks carry the variance ``kernel(block, scratch, *arguments)`` from now on; none without a kernel."""
-        team, run = self._team, kernel or _no_variance
+        team, run = self._team, kernel or (lambda *_: None)
         values = team.map(lambda block: run(block, Scratch(team.buffers()), *arguments), self._blocks)
         self._blocks = [replace(block, v=v) for block, v in zip(self._blocks, values, strict=True)]
 
@@ -123,10 +119,6 @@ class ThreadPasses:
         owns = self._engine._owner is self
         keep, self._is_first = owns and self._is_first, False
         return self._engine._sum(kernel, arguments, keep=keep, recall=owns and not keep)
-
-
-def _no_variance(*_: object) -> None:
-    return None
 
 
 class Team:

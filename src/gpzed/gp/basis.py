@@ -18,15 +18,9 @@ from gpzed._types import FloatArray
 
 @dataclass(frozen=True)
 class Basis(ABC):
-    """Basis functions that depend on ``t = Z C``, as both passes over the rows use them.
+    """Basis functions that depend on ``t = Z C``, as both passes over the rows use them."""
 
-    Attributes
-    ----------
-    Ct : ndarray of shape (m, q)
-        Coefficients of the feature map.
-    """
-
-    Ct: FloatArray
+    Ct: FloatArray  # (m, q) coefficients of the feature map
 
     @abstractmethod
     def map(self, Xt: FloatArray, out: FloatArray) -> FloatArray:
@@ -43,7 +37,7 @@ class Basis(ABC):
 
 @dataclass(frozen=True)
 class Gaussians(Basis):
-    """``phi = exp(t)`` with the quadratic map, of all products if `is_full`, of the squares alone otherwise."""
+    """``phi = exp(t)`` with the quadratic map (Eq. 3.2)."""
 
     is_full: bool
 
@@ -52,9 +46,8 @@ class Gaussians(Basis):
         return quadratic_map(Xt, self.is_full, out)
 
     def respond(self, Zt: FloatArray, out: FloatArray) -> FloatArray:
-        """Fill ``Phi = exp(C' Z)`` (Eq. 3.2)."""
-        np.matmul(self.Ct, Zt, out=out)
-        return np.exp(out, out=out)
+        """Fill ``Phi = exp(C' Z)``."""
+        return np.exp(np.matmul(self.Ct, Zt, out=out), out=out)
 
     def chain(self, G: FloatArray, Psi: FloatArray, sqrt_B: FloatArray) -> FloatArray:
         """Return G: t is ``ln Phi``."""
@@ -62,16 +55,9 @@ class Gaussians(Basis):
 
 
 def quadratic_map(Xt: FloatArray, is_full: bool, out: FloatArray) -> FloatArray:
-    """Fill the quadratic feature map of a block of rows.
+    """Fill `out` (q, n) with the quadratic feature map of inputs (d, n) and return it.
 
-    Parameters
-    ----------
-    Xt : ndarray of shape (d, n)
-        Inputs, one column per row of the data.
-    is_full : bool
-        All products ``x_k x_l`` (k <= l) if true, only the squares otherwise.
-    out : ndarray of shape (q, n)
-        Filled and returned.
+    It has all products ``x_k x_l`` (k <= l) if `is_full`, only the squares otherwise.
     """
     d = len(Xt)
     out[0] = 1.0
@@ -85,18 +71,9 @@ def quadratic_map(Xt: FloatArray, is_full: bool, out: FloatArray) -> FloatArray:
 
 
 def coefficients(P: FloatArray, Lambda: FloatArray) -> FloatArray:
-    """Return coefficients ``C`` such that ``ln Phi = Z C``.
+    """Return coefficients ``C`` (q, m) such that ``ln Phi = Z C``, of basis functions with centres P (m, d).
 
-    Parameters
-    ----------
-    P : ndarray of shape (m, d)
-        Centres of the basis functions.
-    Lambda : ndarray of shape (g, d) or (g, d, d)
-        Precision matrices, diagonal or full; g is 1 (shared) or m.
-
-    Returns
-    -------
-    C : ndarray of shape (q, m)
+    Their precision matrices Lambda are diagonal, (g, d), or full, (g, d, d); g is 1 (shared) or m.
     """
     m, d = P.shape
     if Lambda.ndim == 2:
@@ -112,16 +89,10 @@ def coefficients(P: FloatArray, Lambda: FloatArray) -> FloatArray:
 
 
 def pull_back(grad_C: FloatArray, P: FloatArray, Lambda: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Turn ``dL/dC`` into gradients for the centres and the precision matrices.
+    """Turn ``dL/dC`` into gradients for the centres P and the precision matrices Lambda, symmetric.
 
-    With ``G = dL/d ln Phi`` and ``Delta_j = X - p_j`` the results are Eq. C.12, ``G[:, j]' Delta_j Lambda_j``, and
+    With ``G = dL/d ln Phi`` and ``Delta_j = X - p_j`` these are Eq. C.12, ``G[:, j]' Delta_j Lambda_j``, and
     ``-1/2 Delta_j' diag(G[:, j]) Delta_j``, from which Eq. C.13 follows by ``dLambda = 2 Gamma' dGamma``.
-
-    Returns
-    -------
-    grad_P : ndarray of shape (m, d)
-    grad_Lambda : ndarray of the shape of ``Lambda``
-        Symmetric; summed over basis functions where ``Lambda`` is shared.
     """
     m, d = P.shape
     G_sum = grad_C[0]  # (m,)   sum_i G_ij

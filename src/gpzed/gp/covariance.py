@@ -2,9 +2,7 @@
 
 Basis function j has the precision matrix ``Lambda_j = Gamma_j' Gamma_j``. The structures differ in what
 ``Gamma_j`` may be (a multiple of the identity, diagonal, full) and in whether all basis functions share it.
-Everything that depends on the structure is in the table ``STRUCTURES`` below: to change one, or to add a
-seventh, edit one row and the three small functions that it names. Basis functions that have no covariance are
-a subclass of `Structure` with another row.
+Everything that depends on the structure is one row of `STRUCTURES` and the three small functions that it names.
 """
 
 from __future__ import annotations
@@ -28,30 +26,14 @@ SHRINKAGE = 2.0
 
 @dataclass(frozen=True)
 class Structure:
-    """One way to parametrise the precision matrices of the basis functions.
+    """One way to parametrise the precision matrices of the basis functions."""
 
-    Attributes
-    ----------
-    code : str
-        "GL", "VL", "GD", "VD", "GC" or "VC".
-    is_global : bool
-        Whether all basis functions share one ``Gamma``.
-    is_full : bool
-        Whether ``Lambda`` has off-diagonal elements.
-    expand : callable
-        ``(Gamma, d) -> Lambda``, of shape (g, d) if diagonal and (g, d, d) if full, g being 1 or m.
-    fold : callable
-        ``(Gamma, grad_Lambda) -> grad_Gamma``.
-    factor : callable
-        Full ``Lambda`` of shape (g, d, d) ``-> Gamma``, the nearest member of the structure: used to start.
-    """
-
-    code: str
-    is_global: bool
-    is_full: bool
-    expand: Callable[[FloatArray, int], FloatArray]
-    fold: Callable[[FloatArray, FloatArray], FloatArray]
-    factor: Callable[[FloatArray], FloatArray]
+    code: str  # "GL", "VL", "GD", "VD", "GC" or "VC"
+    is_global: bool  # whether all basis functions share one ``Gamma``
+    is_full: bool  # whether ``Lambda`` has off-diagonal elements
+    expand: Callable[[FloatArray, int], FloatArray]  # Gamma, d -> Lambda, (g, d) or (g, d, d); g is 1 or m
+    fold: Callable[[FloatArray, FloatArray], FloatArray]  # Gamma, grad_Lambda -> grad_Gamma
+    factor: Callable[[FloatArray], FloatArray]  # full Lambda (g, d, d) -> Gamma, the nearest member, to start from
 
     def gamma_shape(self, m: int, d: int) -> tuple[int, ...]:
         """Return the shape of the array ``Gamma`` for m basis functions in d dimensions."""
@@ -62,10 +44,6 @@ class Structure:
         """Count the free numbers of one basis function's shape."""
         return 0 if self.is_global else {"L": 1, "D": d, "C": d * (d + 1) // 2}[self.code[1]]
 
-    def n_quadratic(self, d: int) -> int:
-        """Count the columns q of the feature map that this structure needs."""
-        return 1 + d + (d * (d + 1) // 2 if self.is_full else d)
-
     def basis(self, P: FloatArray, Gamma: FloatArray) -> Basis:
         """Return the basis functions at a point in parameter space."""
         C = coefficients(P, self.expand(Gamma, P.shape[1]))
@@ -74,20 +52,14 @@ class Structure:
     def pull_back(
         self, grad_C: FloatArray, P: FloatArray, Gamma: FloatArray, more: Sequence[FloatArray] = ()
     ) -> tuple[FloatArray, FloatArray]:
-        """Turn ``dL/dC`` of `basis` into gradients for ``P`` and ``Gamma``.
-
-        `more` are gradients for P and Lambda from rows with other coefficients, to be added, if any.
-        """
+        """Turn ``dL/dC`` of `basis` into gradients for P and Gamma; add `more` for P and Lambda, if any."""
         grad_P, grad_Lambda = pull_back(grad_C, P, self.expand(Gamma, P.shape[1]))
         if more:
             grad_P, grad_Lambda = grad_P + more[0], grad_Lambda + more[1]
         return grad_P, self.fold(Gamma, grad_Lambda)
 
     def log_prior(self, P: FloatArray, Gamma: FloatArray, kappa: float) -> tuple[float, FloatArray, FloatArray]:
-        """Return the log prior of strength kappa on basis functions, and its gradients for P and Gamma.
-
-        Shapes are drawn towards a common one (`gpzed.gp.prior.common_shape`).
-        """
+        """Return the log prior of strength kappa (`gpzed.gp.prior.common_shape`), and its gradients for P and Gamma."""
         if kappa == 0.0 or self.is_global or len(P) == 1:
             return 0.0, np.zeros_like(P), np.zeros_like(Gamma)
         value, grad_Lambda = substitute(common_shape)(self.expand(Gamma, P.shape[1]), kappa)
@@ -150,24 +122,8 @@ STRUCTURES: dict[str, Structure] = {
 
 
 def get_structure(code: str) -> Structure:
-    """Look up a structure by its code.
+    """Look up a structure by its code, or raise an error that lists the valid ones.
 
-    Parameters
-    ----------
-    code : str
-        One of "GL", "VL", "GD", "VD", "GC" and "VC", or of a structure added to `STRUCTURES`.
-
-    Returns
-    -------
-    Structure
-
-    Raises
-    ------
-    ValueError
-        If the code is unknown; the message lists the valid ones.
-
-    Examples
-    --------
     >>> get_structure("VC").gamma_shape(m=5, d=3)
     (5, 3, 3)
     """

@@ -43,17 +43,9 @@ def evaluate(
 ) -> Evaluation:
     """Return the log evidence and its gradient for every parameter.
 
-    Parameters
-    ----------
-    engine : Engine
-        Holds the rows.
-    parameters : Parameters
-    layout : Layout
-    weighted_precision : bool
-        The paper's cost weights, ``B = beta omega`` throughout. By default weights multiply the log-likelihood of
-        a row instead, so that ``ln B`` becomes ``omega ln beta``: the noise then stays calibrated.
-    blurs : sequence of Blur
-        How inputs of rows with blur 1, 2, ... are uncertain.
+    With `weighted_precision` the weights of rows are the paper's, ``B = beta omega`` throughout. By default they
+    multiply the log-likelihood of a row instead, so that ``ln B`` becomes ``omega ln beta``: the noise then stays
+    calibrated. Inputs of rows with blur 1, 2, ... are uncertain as `blurs` say.
     """
     passes = engine.passes()
     state, posterior, log_det_B = fit_posterior(passes, parameters, layout, weighted_precision, blurs)

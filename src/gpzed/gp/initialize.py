@@ -1,7 +1,4 @@
-"""Starting values: centres where the data are, shapes from the local scatter, noise from the residuals.
-
-Inputs are expected to be whitened (zero mean, unit variance) and the target to have zero mean, unit variance.
-"""
+"""Starting values: centres where the data are, shapes from the local scatter, noise from the residuals."""
 
 from __future__ import annotations
 
@@ -32,21 +29,7 @@ def initialize(
     method: InitMethod = "kmeans",
     n_threads: int | None = None,
 ) -> Parameters:
-    """Return parameters to start the optimiser from.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Whitened inputs.
-    y : ndarray of shape (n,)
-        Standardised targets.
-    layout : Layout
-    rng : numpy.random.Generator
-    method : {"kmeans", "data", "random"}
-        See `start_centres`.
-    n_threads : int or None
-        All cores if None.
-    """
+    """Return parameters to start the optimiser from, for whitened inputs (n, d) and standardised targets (n,)."""
     if len(X) > MAX_ROWS:
         rows = rng.choice(len(X), MAX_ROWS, replace=False)
         X, y = X[rows], y[rows]
@@ -68,15 +51,9 @@ def initialize(
 
 
 def start_centres(X: FloatArray, m: int, method: InitMethod, rng: np.random.Generator) -> FloatArray:
-    """Return centres of m basis functions, of shape (m, d).
+    """Return centres (m, d) for rows X (n, d): of clusters, at rows, or random in the box that holds the data.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    m : int
-    method : {"kmeans", "data", "random"}
-        Cluster centres; rows of the data; or uniform in the box that holds the data, as in the authors' code.
-    rng : numpy.random.Generator
+    The last is what the authors' code does.
     """
     if method == "random":
         return rng.uniform(X.min(axis=0), X.max(axis=0), size=(m, X.shape[1]))

@@ -25,24 +25,12 @@ WELL_CONDITIONED = 1e-9
 
 @dataclass(frozen=True)
 class Factor:
-    """Cholesky factor of ``S = s^-1 L L' s^-1``.
+    """Cholesky factor of ``S = s^-1 L L' s^-1``."""
 
-    Attributes
-    ----------
-    L : ndarray of shape (m, m)
-        Lower triangular factor of the scaled matrix.
-    s : ndarray of shape (m,)
-        Scale that brings ``S`` to unit diagonal.
-    jitter : float
-        What had to be added to the unit diagonal; 0 almost always.
-    rcond : float
-        Estimate of the reciprocal condition number of the scaled matrix (1-norm).
-    """
-
-    L: FloatArray
-    s: FloatArray
-    jitter: float
-    rcond: float
+    L: FloatArray  # (m, m) lower triangular factor of the scaled matrix
+    s: FloatArray  # (m,) scale that brings ``S`` to unit diagonal
+    jitter: float  # what had to be added to the unit diagonal; 0 almost always
+    rcond: float  # estimate of the reciprocal condition number of the scaled matrix (1-norm)
 
     @property
     def log_det(self) -> float:
@@ -95,10 +83,7 @@ def triangular_product(W: FloatArray, Phi: FloatArray, out: FloatArray) -> Float
 def cholesky(S: FloatArray) -> Factor:
     """Factorise a symmetric positive definite matrix under the jitter policy of this module.
 
-    Raises
-    ------
-    NumericalError
-        If ``S`` has a non-finite or non-positive diagonal, or is singular beyond `MAX_JITTER`.
+    A matrix that is not finite, or singular beyond `MAX_JITTER`, raises `NumericalError`.
     """
     diagonal = np.diagonal(S)
     if not np.all(np.isfinite(diagonal)) or np.any(diagonal <= 0.0):
@@ -127,13 +112,7 @@ def cholesky(S: FloatArray) -> Factor:
 
 
 def cholesky_stack(R: FloatArray) -> FloatArray:
-    """Lower factors of a stack of matrices ``I + V' Lambda V`` (g, r, r), which are positive definite by construction.
-
-    Raises
-    ------
-    NumericalError
-        If they hold values that are not finite: a diverged step of the optimiser.
-    """
+    """Lower factors of matrices ``I + V' Lambda V`` (g, r, r): positive definite unless a step of training diverged."""
     try:
         L = np.asarray(np.linalg.cholesky(R), dtype=np.float64)
     except np.linalg.LinAlgError:

@@ -15,56 +15,26 @@ MeanFunction = Literal["zero", "constant", "linear"]
 
 @dataclass(frozen=True)
 class Parameters:
-    """A point in parameter space, or a gradient at one.
+    """A point in parameter space, or a gradient at one."""
 
-    Attributes
-    ----------
-    P : ndarray of shape (m, d)
-        Centres of the basis functions.
-    Gamma : ndarray, shape by structure
-        Square roots of the precision matrices.
-    u : ndarray of shape (m,)
-        Weights of the log noise precision.
-    b : float
-        Offset of the log noise precision.
-    log_alpha : ndarray of shape (m + k,) or (1 + k,)
-        Log prior precisions of the weights, the k weights of the mean function last.
-    log_eta : ndarray of shape (m,)
-        Log prior precisions of ``u``.
-    """
-
-    P: FloatArray
-    Gamma: FloatArray
-    u: FloatArray
-    b: float
-    log_alpha: FloatArray
-    log_eta: FloatArray
+    P: FloatArray  # (m, d) centres of the basis functions
+    Gamma: FloatArray  # shape by structure; square roots of the precision matrices
+    u: FloatArray  # (m,) weights of the log noise precision
+    b: float  # offset of the log noise precision
+    log_alpha: FloatArray  # (m + k,) or (1 + k,) log prior precisions of the weights, those of the mean function last
+    log_eta: FloatArray  # (m,) log prior precisions of ``u``
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which parameters are free, and where they stand in the flat vector theta.
+    """Which parameters are free, and where they stand in the flat vector theta."""
 
-    Attributes
-    ----------
-    m, d : int
-        Number of basis functions and of features.
-    structure : Structure
-        Covariance structure.
-    heteroscedastic : bool
-        Whether ``u`` and ``eta`` are free; otherwise ``u = 0`` (section 3).
-    relevance : bool
-        One ``alpha`` per weight (section 4) if true, one for all basis functions (Eq. 3.9) otherwise.
-    mean_function : {"zero", "constant", "linear"}
-        Columns of the quadratic map that enter the mean beside the basis functions.
-    """
-
-    m: int
-    d: int
+    m: int  # basis functions
+    d: int  # features
     structure: Structure
-    heteroscedastic: bool = True
-    relevance: bool = True
-    mean_function: MeanFunction = "zero"
+    heteroscedastic: bool = True  # whether ``u`` and ``eta`` are free; otherwise ``u = 0`` (section 3)
+    relevance: bool = True  # one ``alpha`` per weight (section 4), or one for all basis functions (Eq. 3.9)
+    mean_function: MeanFunction = "zero"  # columns of the quadratic map that enter the mean, too
 
     @classmethod
     def of(cls, m: int, d: int, code: str, **options: object) -> Layout:
@@ -80,11 +50,6 @@ class Layout:
     def n_weights(self) -> int:
         """Length of w: basis functions and mean function."""
         return self.m + self.k
-
-    @property
-    def q(self) -> int:
-        """Number of columns of the quadratic map."""
-        return self.structure.n_quadratic(self.d)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of every free block, in the order in which theta holds them."""

@@ -12,30 +12,14 @@ from gpzed.gp.linalg import Factor, cholesky
 
 @dataclass(frozen=True)
 class Posterior:
-    """Gaussian posterior of the weights w.
+    """Gaussian posterior of the weights w."""
 
-    Attributes
-    ----------
-    w_mean : ndarray of shape (m + k,)
-        Posterior mean.
-    factor : Factor
-        Cholesky factor of the posterior precision ``S``.
-    """
-
-    w_mean: FloatArray
-    factor: Factor
+    w_mean: FloatArray  # (m + k,) posterior mean
+    factor: Factor  # Cholesky factor of the posterior precision ``S``
 
 
 def weight_posterior(PhiT_B_Phi: FloatArray, PhiT_B_y: FloatArray, alpha: FloatArray) -> Posterior:
-    """Posterior from the sums over rows.
-
-    Parameters
-    ----------
-    PhiT_B_Phi : ndarray of shape (m + k, m + k)
-    PhiT_B_y : ndarray of shape (m + k,)
-    alpha : ndarray of shape (m + k,)
-        Prior precisions.
-    """
+    """Posterior from sums over rows, (M, M) and (M,), and the prior precisions alpha (M,)."""
     S = PhiT_B_Phi.copy()
     S[np.diag_indices_from(S)] += alpha  # Eq. 5.4
     factor = cholesky(S)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from gpzed.gp.parameters import Layout, Parameters
 from gpzed.gp.posterior import Posterior
 from gpzed.gp.state import State, responses
 from gpzed.incomplete.spread import AddedVariance, BlurredRows, QuadraticForms
+
+Record = TypeVar("Record", bound=tuple[FloatArray, ...])
 
 
 class Predictive(NamedTuple):
@@ -36,23 +38,17 @@ def predict(
     blur: IntArray | None = None,
     spreads: Sequence[AddedVariance] = (),
 ) -> Predictive:
-    """Predict for rows in memory, block by block over the threads of `team`.
+    """Predict for rows X (n, d) in memory, block by block over the threads of `team`.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    state : State
-    posterior : Posterior
-    team : Team
-    blur : ndarray of int of shape (n,), or None
-        How the inputs of each row are uncertain; 0 (not at all) if None.
-    spreads : sequence of AddedVariance
-        What uncertain inputs of blur 1, 2, ... add to the variance: forms of `variance_forms`.
+    `blur` (n,) says how the inputs of each row are uncertain, and `spreads` (forms of `variance_forms`) what those of
+    blur 1, 2, ... add to the variance.
     """
     posterior.factor.whitener  # noqa: B018  computed once, before the threads ask for it
-    result = Predictive(*np.empty((4, len(X))))
-    predict_blocks(result, X, len(posterior.w_mean), team, predict_block, state, posterior, spreads, blur=blur)
-    return result
+
+    def predict_rows(rows: slice | IntArray, blur: int) -> Predictive:
+        return predict_block(Block.of_inputs(X[rows], blur), Scratch(team.buffers()), state, posterior, spreads)
+
+    return by_rows(Predictive, (len(X),), len(posterior.w_mean), team, predict_rows, blur)
 
 
 def predict_block(
@@ -85,40 +81,37 @@ def moments_of(
     return posterior.w_mean @ Phi, nu, noise  # Eq. 5.8
 
 
-def predict_blocks(
-    result: Sequence[FloatArray],
-    X: FloatArray,
-    width: int,
-    team: Team,
-    kernel: Callable[..., Sequence[FloatArray]],
-    *arguments: Any,
-    blur: IntArray | None = None,
-) -> None:
-    """Fill arrays over rows (first axis) with what a kernel gives for blocks of X (last axis), over threads."""
-
-    def predict_rows(rows: slice | IntArray, blur: int) -> None:
-        values = kernel(Block.of_inputs(X[rows], blur), Scratch(team.buffers()), *arguments)
-        for target, value in zip(result, values, strict=True):
-            target[rows] = value.T
-
-    team.map_rows(predict_rows, len(X), blur, block_rows(width))
-
-
 def predict_noisy(
     X: FloatArray, V: FloatArray, state: State, posterior: Posterior, team: Team, noisy: BlurredRows
 ) -> Predictive:
     """Predict for rows with uncertainties ``V V'`` of their own; `noisy` has forms of `variance_forms`."""
     posterior.factor.whitener  # noqa: B018  computed once, before the threads ask for it
-    result = Predictive(*np.empty((4, len(X))))
 
-    def predict_rows(rows: slice | IntArray, _: int) -> None:
+    def predict_rows(rows: slice | IntArray, _: int) -> Predictive:
         Phi, (added, nu_added) = noisy(X[rows].T, V[rows], Scratch(team.buffers()))
         log_beta = state.u @ Phi[: len(state.u)] + state.b
         mean, nu, noise = moments_of(Phi, log_beta, posterior, np.empty_like(Phi))
-        for target, value in zip(result, (mean, nu + nu_added, noise, added), strict=True):
-            target[rows] = value
+        return Predictive(mean, nu + nu_added, noise, added)
 
-    team.map_rows(predict_rows, len(X), None, block_rows(len(posterior.w_mean)))
+    return by_rows(Predictive, (len(X),), len(posterior.w_mean), team, predict_rows)
+
+
+def by_rows(
+    record: type[Record],
+    shape: tuple[int, ...],
+    width: int,
+    team: Team,
+    values_of: Callable[[slice | IntArray, int], Sequence[FloatArray]],
+    blur: IntArray | None = None,
+) -> Record:
+    """Fill a record of arrays over rows (first axis) with what is computed for rows of one blur (last axis)."""
+    result = record(*np.empty((len(record.__annotations__), *shape)))
+
+    def fill(rows: slice | IntArray, blur: int) -> None:
+        for target, values in zip(result, values_of(rows, blur), strict=True):
+            target[rows] = values.T
+
+    team.map_rows(fill, shape[0], blur, block_rows(width))
     return result
 
 

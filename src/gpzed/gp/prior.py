@@ -33,12 +33,7 @@ ETA_RATE = 1e-3
 def log_prior(parameters: Parameters, layout: Layout, kappa: float) -> tuple[float, Parameters]:
     """Return the sum of the priors of this module and its gradient.
 
-    Parameters
-    ----------
-    parameters : Parameters
-    layout : Layout
-    kappa : float
-        Strength: the number of rows' worth of evidence by which each shape is held to the common one.
+    The strength kappa is the number of rows' worth of evidence by which each shape is held to the common one.
     """
     value, grad_P, grad_Gamma = layout.structure.log_prior(parameters.P, parameters.Gamma, kappa)
     eta = np.exp(parameters.log_eta) if layout.heteroscedastic else np.zeros(layout.m)
@@ -55,14 +50,7 @@ def log_prior(parameters: Parameters, layout: Layout, kappa: float) -> tuple[flo
 
 
 def common_shape(Lambda: FloatArray, kappa: float) -> tuple[float, FloatArray]:
-    """Return the log density of the prior that draws shapes together, and its gradient for ``Lambda``.
-
-    Parameters
-    ----------
-    Lambda : ndarray of shape (m, d) or (m, d, d)
-        Diagonal or full precisions.
-    kappa : float
-    """
+    """Return the log density of the prior that draws shapes together, and its gradient for Lambda, diagonal or full."""
     Lambda_0 = Lambda.mean(axis=0, keepdims=True)
     value = -0.5 * kappa * float(len(Lambda) * _log_det(Lambda_0)[0] - _log_det(Lambda).sum())
     return value, -0.5 * kappa * (_inverse(Lambda_0) - _inverse(Lambda))

@@ -16,28 +16,14 @@ from gpzed.incomplete.blur import Blur, BlurredBasis
 
 @dataclass(frozen=True)
 class State:
-    """What the kernels need to know of the parameters: made once per evaluation, sent to every block.
+    """What the kernels need to know of the parameters: made once per evaluation, sent to every block."""
 
-    Attributes
-    ----------
-    basis : Basis
-        The basis functions of m weights.
-    u, b : ndarray of shape (m,), float
-        Of the noise precision.
-    k : int
-        Columns of the mean function, the first ones of the feature map.
-    weighted_precision : bool
-        See `gpzed.gp.evidence.evaluate`.
-    blurred_bases : tuple of BlurredBasis
-        Basis functions as rows with blur 1, 2, ... see them.
-    """
-
-    basis: Basis
-    u: FloatArray
+    basis: Basis  # the basis functions of m weights
+    u: FloatArray  # (m,) of the noise precision
     b: float
-    k: int
-    weighted_precision: bool = False
-    blurred_bases: tuple[BlurredBasis, ...] = ()
+    k: int  # columns of the mean function, the first ones of the feature map
+    weighted_precision: bool = False  # see `gpzed.gp.evidence.evaluate`
+    blurred_bases: tuple[BlurredBasis, ...] = ()  # basis functions as rows with blur 1, 2, ... see them
 
     @property
     def n_weights(self) -> int:
@@ -62,15 +48,10 @@ def make_state(
 def responses(
     block: Block, scratch: Scratch, state: State, out: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return basis responses of a block, with the columns of the mean function below them, in `out` if given.
+    """Return ``Zt`` (q, n), ``Phi`` (m + k, n) and ``ln beta`` (n,) of a block.
 
-    Returns
-    -------
-    Zt : ndarray of shape (q, n)
-    Phi : ndarray of shape (m + k, n)
-        Eq. 3.2, features first; expected values where inputs are uncertain.
-    log_beta : ndarray of shape (n,)
-        Eq. 5.10.
+    Phi has the columns of the mean function below the basis functions, expected ones where inputs are uncertain; it is
+    in `out` if given.
     """
     basis, m, n = state.basis_of(block.blur), len(state.u), block.Xt.shape[1]
     Zt = basis.map(block.Xt, scratch.array("Z", (basis.Ct.shape[1], n)))

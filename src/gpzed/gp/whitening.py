@@ -20,16 +20,10 @@ MIN_RELATIVE_VARIANCE = 1e-12
 
 @dataclass(frozen=True)
 class Whitening:
-    """The affine map ``x -> (x - mean) matrix``.
+    """The affine map ``x -> (x - mean) matrix``."""
 
-    Attributes
-    ----------
-    mean : ndarray of shape (d,)
-    matrix : ndarray of shape (d, d)
-    """
-
-    mean: FloatArray
-    matrix: FloatArray
+    mean: FloatArray  # (d,)
+    matrix: FloatArray  # (d, d)
 
     def __call__(self, X: FloatArray) -> FloatArray:
         """Map inputs of shape (n, d)."""
@@ -71,21 +65,8 @@ class Moments:
 def fit_whitening(moments: Moments, method: WhiteningMethod) -> Whitening:
     """Find the map for inputs with given moments.
 
-    Parameters
-    ----------
-    moments : Moments
-    method : {"pca", "scale", "none"}
-        Principal components to unit variance, all kept (the paper's choice); each feature to unit variance; or
-        nothing.
-
-    Returns
-    -------
-    Whitening
-
-    Warns
-    -----
-    DataWarning
-        If features are constant, or linear combinations of others: those directions are left unscaled.
+    It brings principal components to unit variance, all kept (the paper's choice), or each feature; or does nothing.
+    Directions without variance are left unscaled; constant features draw a warning.
     """
     covariance = moments.scatter / moments.weight
     d = len(covariance)

@@ -27,40 +27,21 @@ from gpzed.gp.linalg import cholesky_stack
 
 @dataclass(frozen=True)
 class Blur:
-    """How the inputs of some rows are uncertain.
+    """How the inputs of some rows are uncertain."""
 
-    Attributes
-    ----------
-    V : ndarray of shape (d, r)
-        Factor of the covariance, ``Psi = V V'``.
-    origin : ndarray of shape (d,)
-    directions : ndarray of shape (d, e)
-        Expected inputs of such rows are ``origin + directions t``: where inputs are missing, e is the number of the
-        others. The columns are orthonormal.
-    missing : ndarray of bool of shape (d,)
-        Which inputs were not seen at all, before any whitening.
-    """
-
-    V: FloatArray
-    origin: FloatArray
-    directions: FloatArray
-    missing: BoolArray
+    V: FloatArray  # (d, r) factor of the covariance, ``Psi = V V'``
+    origin: FloatArray  # (d,)
+    directions: FloatArray  # (d, e) orthonormal; expected inputs are ``origin + directions t``
+    missing: BoolArray  # (d,) which inputs were not seen at all, before any whitening
 
 
 @dataclass(frozen=True)
 class BlurredBasis:
-    """Basis functions as seen by rows that are blurred alike.
+    """Basis functions as seen by rows that are blurred alike."""
 
-    Attributes
-    ----------
-    P : ndarray of shape (m, d)
-    Lambda : ndarray of shape (g, d) or (g, d, d)
-    V : ndarray of shape (d, r)
-    """
-
-    P: FloatArray
-    Lambda: FloatArray
-    V: FloatArray
+    P: FloatArray  # (m, d)
+    Lambda: FloatArray  # (g, d) or (g, d, d)
+    V: FloatArray  # (d, r)
 
     @cached_property
     def parts(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:

@@ -40,34 +40,20 @@ MIN_VARIANCE = 1e-4
 
 
 class Conditional(NamedTuple):
-    """What is known of the inputs of n rows, given what was observed: a mixture of g Gaussians for each.
+    """What is known of the inputs of n rows, given what was observed: a mixture of g Gaussians for each."""
 
-    Attributes
-    ----------
-    probabilities : ndarray of shape (n, g)
-    means : ndarray of shape (n, g, d)
-    covariances : ndarray of shape (n, g, d, d)
-    """
-
-    probabilities: FloatArray
-    means: FloatArray
-    covariances: FloatArray
+    probabilities: FloatArray  # (n, g)
+    means: FloatArray  # (n, g, d)
+    covariances: FloatArray  # (n, g, d, d)
 
 
 @dataclass(frozen=True)
 class Density:
-    """A mixture of g Gaussians.
+    """A mixture of g Gaussians."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (g,)
-    means : ndarray of shape (g, d)
-    covariances : ndarray of shape (g, d, d)
-    """
-
-    weights: FloatArray
-    means: FloatArray
-    covariances: FloatArray
+    weights: FloatArray  # (g,)
+    means: FloatArray  # (g, d)
+    covariances: FloatArray  # (g, d, d)
 
     @classmethod
     def gaussian(cls, mean: FloatArray, covariance: FloatArray) -> Density:
@@ -94,12 +80,9 @@ class Density:
         rows : Observations
         start : Density or None
             Where to start from, with as many components as are wanted; one Gaussian without correlations if None.
-        max_steps : int
-            Steps at most.
-        min_change : float
-            Stop when no element of the covariances changes by more, in units of the standard deviations.
-        min_gain : float
-            Stop when a step gains less log-likelihood per row.
+        max_steps, min_change, min_gain
+            When to stop: after so many steps, when no element of the covariances changes by more (in units of the
+            standard deviations), or when a step gains less log-likelihood per row.
         floor : ndarray of shape (d,), or float
             Added to the variances of every component in every step.
         min_weight : float
@@ -156,17 +139,7 @@ class Density:
         return Conditional(normalise(logs)[0].T, self.means + offsets[:, 0].T, Psi.T)
 
     def regress(self, seen: BoolArray, noise: FloatArray | float = 0.0, ridge: float = RIDGE) -> Regressions:
-        """Condition on the inputs observed in each of p patterns, whatever their values.
-
-        Parameters
-        ----------
-        seen : ndarray of bool of shape (p, d)
-            Inputs that were observed.
-        noise : ndarray of shape (p, d), or float
-            Variances of their errors.
-        ridge : float
-            Added to unit variances.
-        """
+        """Condition on the inputs `seen` (p, d) in each of p patterns, whatever their values, given error variances."""
         variance = np.diagonal(self.covariances, axis1=1, axis2=2)
         ridged = self.covariances + ridge * np.where(variance > 0.0, variance, 1.0)[:, :, None] * np.eye(seen.shape[1])
         noise = np.broadcast_to(noise, seen.shape).T[:, None]
@@ -248,23 +221,13 @@ def _condition(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Condition Gaussians of zero mean on inputs observed with errors: one input after the other.
 
-    Parameters
-    ----------
-    covariance : ndarray of shape (d, d, ...)
-        Gaussians, and cases that differ in what was observed, come last, such that NumPy runs along them.
-    seen, noise : ndarray of shape (d, ...)
-        Which inputs were observed, and the variances of their errors.
-    values : ndarray of shape (d, k, ...)
-        The inputs observed, finite everywhere: numbers, or linear functions of k others.
+    Gaussians, and cases that differ in what was observed, come last in all arrays, such that NumPy runs along them:
+    covariances (d, d, ...), inputs that were seen and variances of their errors (d, ...), and values (d, k, ...), all
+    finite, which are numbers or linear functions of k others.
 
-    Returns
-    -------
-    expected : ndarray of shape (d, k, ...)
-    covariance : ndarray of shape (d, d, ...)
-    residuals : ndarray of shape (d, k, ...)
-        Of every input from what those before it let expect, in units of its standard deviation; 0 if not observed.
-    log_det : ndarray of shape (...)
-        Log determinant of the covariance of the inputs observed, errors included.
+    Returned are the expected inputs (d, k, ...), their covariance, the residuals (d, k, ...) of every input from what
+    those before it let expect (in units of its standard deviation; 0 if not observed), and the log determinant of the
+    covariance of the inputs observed, errors included.
     """
     d, k = values.shape[:2]
     cases = np.broadcast_shapes(covariance.shape[2:], seen.shape[1:], noise.shape[1:])
@@ -295,26 +258,15 @@ def normalise(logs: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 @dataclass(frozen=True)
 class Regressions:
-    """What g Gaussians expect of rows in which the same inputs were observed, for p such patterns.
+    """What g Gaussians expect of rows in which the same inputs were observed, for p such patterns."""
 
-    Attributes
-    ----------
-    means : ndarray of shape (g, d)
-    seen : ndarray of bool of shape (p, d)
-    maps : ndarray of shape (p, g, d, 2 d)
-        With x less the mean of a component on the left: the expected inputs less the mean, then the residuals, scaled
-        to unit variance. Rows of inputs that were not observed are zero.
-    Psi : ndarray of shape (p, g, d, d)
-        Covariance of the inputs.
-    constants : ndarray of shape (p, g)
-        Log density of rows without residuals, weights of the components included.
-    """
-
-    means: FloatArray
-    seen: BoolArray
+    means: FloatArray  # (g, d)
+    seen: BoolArray  # (p, d)
+    # (p, g, d, 2 d) with x less the mean of a component on the left: the expected inputs less the mean, then the
+    # residuals, scaled to unit variance. Rows of inputs that were not observed are zero
     maps: FloatArray
-    Psi: FloatArray
-    constants: FloatArray
+    Psi: FloatArray  # (p, g, d, d) covariance of the inputs
+    constants: FloatArray  # (p, g) log density of rows without residuals, weights of the components included
 
     @property
     def slopes(self) -> FloatArray:
@@ -324,12 +276,7 @@ class Regressions:
     def expect(self, X: FloatArray, parts: Iterable[tuple[int, slice]]) -> tuple[FloatArray, FloatArray]:
         """Log densities (g, n), weights included, and expected inputs less the means of the components, (g, n, d).
 
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            Any finite number stands for an input that was not observed.
-        parts : iterable of (pattern, rows)
-            Which rows have which pattern.
+        `parts` say which rows have which pattern; any finite number in X stands for an input that was not observed.
         """
         (n, d), g = X.shape, len(self.means)
         logs, offsets = np.empty((g, n)), np.empty((g, n, d))
@@ -341,25 +288,13 @@ class Regressions:
 
 
 class Observations(NamedTuple):
-    """Rows with gaps and errors, those with the same gaps and errors side by side.
+    """Rows with gaps and errors, those with the same gaps and errors side by side."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-        Zero where an input was not observed.
-    weight : ndarray of shape (n,)
-    counts : ndarray of int of shape (p,)
-        Rows of each pattern.
-    seen : ndarray of bool of shape (p, d)
-    noise : ndarray of shape (p, d)
-        Variances of the errors.
-    """
-
-    X: FloatArray
-    weight: FloatArray
-    counts: IntArray
-    seen: BoolArray
-    noise: FloatArray
+    X: FloatArray  # (n, d) zero where an input was not observed
+    weight: FloatArray  # (n,)
+    counts: IntArray  # (p,) rows of each pattern
+    seen: BoolArray  # (p, d)
+    noise: FloatArray  # (p, d) variances of the errors
 
     @classmethod
     def complete(cls, X: FloatArray) -> Observations:
@@ -369,14 +304,7 @@ class Observations(NamedTuple):
 
     @classmethod
     def from_moments(cls, moments: Sequence[Moments], seen: BoolArray, noise: FloatArray) -> Observations:
-        """Few rows with the same moments as many: as good to learn one Gaussian from.
-
-        Parameters
-        ----------
-        moments : sequence of Moments
-            Of the inputs observed, pattern by pattern.
-        seen, noise : ndarray of shape (p, d)
-        """
+        """Few rows with the same moments of the inputs seen as many, in each pattern: as good to fit a Gaussian to."""
         counts = 1 + 2 * seen.sum(axis=1)
         X, weight = np.zeros((counts.sum(), seen.shape[1])), np.empty(counts.sum())
         for part, rows, pattern in zip(moments, _slices(counts), seen, strict=True):

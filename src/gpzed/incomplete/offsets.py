@@ -46,17 +46,7 @@ def log_likelihood(
 ) -> tuple[float, FloatArray]:
     """Log-likelihood of n rows as a function of the offsets (d, K), and its gradient.
 
-    Parameters
-    ----------
-    offsets : ndarray of shape (d, K)
-    shares : ndarray of shape (n, d)
-        Of every input in what is missing.
-    outputs : Outputs
-        Of the heads without offsets.
-    y, omega : ndarray of shape (n,)
-        Targets and weights.
-    v : ndarray of shape (K, n)
-        Variance that uncertain inputs add.
+    `outputs` are those of the heads without offsets, and v (K, n) is the variance that uncertain inputs add.
     """
     log_beta = outputs.log_beta + (shares @ offsets).T
     total, share, precision = log_density(outputs._replace(log_beta=log_beta), y, v)

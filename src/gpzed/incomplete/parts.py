@@ -35,29 +35,14 @@ JITTER = 1e-10
 
 
 class RowParts(NamedTuple):
-    """Parts of rows: one for each component of the density that may be behind a row.
+    """Parts of rows: one for each component of the density that may be behind a row."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (p, d)
-        Whitened expected inputs.
-    blur : ndarray of int of shape (p,), or None
-        All 0 if None.
-    row : ndarray of int of shape (p,), or None
-        The row that each part belongs to; in order, one for each, if None.
-    rank : ndarray of int of shape (p,), or None
-        0 for the most likely component of a row, 1 for the next.
-    probability : ndarray of shape (p,), or None
-        Of the component; those of a row sum to 1.
-    V : ndarray of shape (p, d, d), or None
-        Factors of covariances that belong to each row alone, lower triangular, whitened.
-    """
-
-    X: FloatArray
-    blur: IntArray | None = None
-    row: IntArray | None = None
-    rank: IntArray | None = None
-    probability: FloatArray | None = None
+    X: FloatArray  # (p, d) whitened expected inputs
+    blur: IntArray | None = None  # (p,) all 0 if None
+    row: IntArray | None = None  # (p,) the row that each part belongs to; in order, one for each, if None
+    rank: IntArray | None = None  # (p,) 0 for the most likely component of a row, 1 for the next
+    probability: FloatArray | None = None  # (p,) of the component; those of a row sum to 1
+    # (p, d, d) factors of covariances that belong to each row alone, lower triangular, whitened
     V: FloatArray | None = None
 
     def average(self, values: FloatArray, n: int) -> FloatArray:
@@ -91,27 +76,12 @@ class RowParts(NamedTuple):
 
 
 class PatternTable:
-    """Blurs of rows for a set of patterns, in whitened inputs.
+    """Blurs 1, 2, ... of rows for the patterns that these may have, in whitened inputs.
 
-    Parameters
-    ----------
-    inputs : InputModel
-    whitening : Whitening
-    patterns : iterable of Pattern
-        Those that rows may have.
-    single : Density or None
-        One Gaussian for all inputs, to train with: a row then has one part, that of its most likely component, or of
-        `single` if none is likely. To let all components have a part, they would have to be weighed by the targets in
-        every step.
-    rare : collection of Pattern
-        Those of which all rows are given to `single`.
-
-    Attributes
-    ----------
-    blurs : tuple of Blur
-        Blur 1, 2, ...
-    labels : list of (Pattern, int)
-        Their patterns and components; `single` counts as the last component.
+    To train with, there is one Gaussian for all inputs, `single`: a row then has one part, that of its most likely
+    component, or of `single` if none is likely or its pattern is `rare`. To let all components have a part, they would
+    have to be weighed by the targets in every step. `labels` are the pattern and component of each blur; `single` is
+    the last component.
     """
 
     def __init__(

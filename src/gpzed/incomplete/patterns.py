@@ -80,23 +80,12 @@ def _words(codes: AnyArray) -> AnyArray:
 
 
 class RawRows(NamedTuple):
-    """Rows as the user gives them, checked.
+    """Rows as the user gives them, checked."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs; NaN where there is none.
-    y : ndarray of shape (n,)
-    omega : ndarray of shape (n,)
-        Weights.
-    X_std : ndarray of shape (n, d), or None
-        Standard errors of the inputs.
-    """
-
-    X: FloatArray
-    y: FloatArray
-    omega: FloatArray
-    X_std: FloatArray | None = None
+    X: FloatArray  # (n, d) inputs; NaN where there is none
+    y: FloatArray  # (n,)
+    omega: FloatArray  # (n,) weights
+    X_std: FloatArray | None = None  # (n, d) standard errors of the inputs
 
     def take(self, index: IntArray | BoolArray | slice) -> RawRows:
         """Take some of the rows."""
@@ -113,21 +102,11 @@ class RawRows(NamedTuple):
 
 @dataclass(frozen=True)
 class ErrorClasses:
-    """Errors of the inputs, sorted into few classes.
+    """Errors of the inputs, sorted into few classes."""
 
-    Attributes
-    ----------
-    centres : ndarray of shape (c, d)
-        Log standard errors around which the classes lie.
-    variances : ndarray of shape (c, d)
-        Error variance of each class: the mean of its rows.
-    floor : ndarray of shape (d,)
-        Smaller standard errors are taken for this much.
-    """
-
-    centres: FloatArray
-    variances: FloatArray
-    floor: FloatArray
+    centres: FloatArray  # (c, d) log standard errors around which the classes lie
+    variances: FloatArray  # (c, d) error variance of each class: the mean of its rows
+    floor: FloatArray  # (d,) smaller standard errors are taken for this much
 
     @classmethod
     def fit(cls, X: FloatArray, X_std: FloatArray, n_classes: int) -> ErrorClasses:
@@ -187,18 +166,10 @@ def warn_of_large_errors(X: FloatArray, X_std: FloatArray | None) -> None:
 
 @dataclass(frozen=True)
 class PatternMoments:
-    """Moments of the inputs of training rows, pattern by pattern; chunks add up with ``+``.
+    """Moments of the inputs of training rows, pattern by pattern; chunks add up with ``+``."""
 
-    Attributes
-    ----------
-    moments : dict of Pattern to Moments
-        Of the inputs observed.
-    held_out : frozenset of Pattern
-        Patterns of held-out rows.
-    """
-
-    moments: dict[Pattern, Moments]
-    held_out: frozenset[Pattern] = frozenset()
+    moments: dict[Pattern, Moments]  # of the inputs observed
+    held_out: frozenset[Pattern] = frozenset()  # patterns of held-out rows
 
     @classmethod
     def of(cls, rows: RawRows, errors: ErrorClasses | None) -> PatternMoments:
@@ -240,18 +211,10 @@ class PatternMoments:
 
 @dataclass(frozen=True)
 class InputModel:
-    """What is known of inputs beyond their values.
+    """What is known of inputs beyond their values."""
 
-    Attributes
-    ----------
-    density : Density
-        Of the true inputs.
-    errors : ErrorClasses or None
-        None if the model was trained on inputs without errors.
-    """
-
-    density: Density
-    errors: ErrorClasses | None
+    density: Density  # of the true inputs
+    errors: ErrorClasses | None  # None if the model was trained on inputs without errors
 
 
 def error_variances(patterns: Iterable[Pattern], errors: ErrorClasses | None) -> FloatArray:
@@ -268,24 +231,10 @@ def error_variances(patterns: Iterable[Pattern], errors: ErrorClasses | None) ->
 def fit_inputs(
     summary: PatternMoments, errors: ErrorClasses | None, sample: RawRows | None, n_components: int | None
 ) -> tuple[InputModel, Density, Moments]:
-    """Learn the density of the inputs.
+    """Learn the density of the inputs; its size is chosen by held-out likelihood if `n_components` is None.
 
-    Parameters
-    ----------
-    summary : PatternMoments
-    errors : ErrorClasses or None
-    sample : RawRows or None
-        Training rows, from which a mixture is learned; one Gaussian needs none.
-    n_components : int or None
-        Gaussians of the density; chosen by held-out likelihood if None.
-
-    Returns
-    -------
-    InputModel
-    Density
-        One Gaussian for all: in training, for rows of which no component is likely.
-    moments : Moments
-        Of the inputs, as a whitening needs them.
+    Beside it return one Gaussian for all inputs (for training rows of which no component is likely) and their moments,
+    as a whitening needs them. A mixture is learned from the rows of `sample`; one Gaussian needs none.
     """
     if summary.is_complete:
         (moments,) = summary.moments.values()

@@ -9,18 +9,18 @@ of a product of two,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from gpzed._types import FloatArray, IntArray
-from gpzed.compiled.binding import is_compiled
-from gpzed.compiled.pairs import MAX_RANK, Pairs, pair_factors, rows_block, spread_block
+from gpzed.compiled import substitute
 from gpzed.engine.blocks import Scratch
 from gpzed.gp.basis import coefficients, quadratic_map
 from gpzed.gp.covariance import full_precision
-from gpzed.gp.linalg import cholesky_stack, not_finite
+from gpzed.gp.linalg import cholesky_stack
 from gpzed.incomplete.blur import Blur, BlurredBasis, log_determinant
 
 PAIRS, ROWS = 1024, 256
@@ -33,19 +33,11 @@ FEW_ROWS = 64
 
 @dataclass(frozen=True)
 class QuadraticForms:
-    """Quadratic forms of the weights, for which rows however blurred may be asked.
+    """Quadratic forms of the weights, for which rows however blurred may be asked."""
 
-    Attributes
-    ----------
-    P : ndarray of shape (m, d)
-    Lambda : ndarray of shape (g, d) or (g, d, d)
-    matrices : ndarray of shape (s, M, M)
-        Symmetric. ``w w'`` gives the variance of the mean, ``S^-1`` what is added to the model variance; one for each
-        head of a mixture serves as well.
-    """
-
-    P: FloatArray
-    Lambda: FloatArray
+    P: FloatArray  # (m, d)
+    Lambda: FloatArray  # (g, d) or (g, d, d)
+    # (s, M, M) symmetric: ``w w'`` gives the variance of the mean, ``S^-1`` what is added to the model variance
     matrices: FloatArray
 
     @property
@@ -96,60 +88,28 @@ class QuadraticForms:
 
 @dataclass(frozen=True)
 class AddedVariance:
-    """What the uncertain inputs of one blur of rows add to quadratic forms of the weights: ``trace(Q Cov[phi])``.
-
-    There are two ways to ``ln E[phi_j phi_k]``. Most of it belongs to one basis function and one row; what is left to
-    the pair are the r (r + 1) / 2 numbers of a triangular matrix (`_pairs`, compiled). Or it is a quadratic form of the
-    coordinates t of the row, with coefficients for every pair (`_coefficients`, NumPy).
-    """
+    """What the uncertain inputs of one blur of rows add to quadratic forms of the weights: ``trace(Q Cov[phi])``."""
 
     forms: QuadraticForms
     blur: Blur
+    prepared: dict[str, Any] = field(default_factory=dict, compare=False)  # by the compiled twin
 
     @cached_property
-    def _singles(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    def singles(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """``Lambda`` (m, d, d), ``Lambda p`` (m, d), ``V' Lambda`` (m, r, d), ``V' Lambda V`` (m, r, r)."""
         P, V = self.forms.P, self.blur.V
         Lambda = np.broadcast_to(full_precision(self.forms.Lambda), (len(P), *[P.shape[1]] * 2))
         VL = V.T @ Lambda
         return Lambda, (Lambda @ P[:, :, None])[:, :, 0], VL, VL @ V
 
-    @property
-    def is_by_rank(self) -> bool:
-        """Whether the compiled sums over pairs can be used.
-
-        Measured for m = 100, d = 10: 10 against 30 microseconds of a core per row for r = 2, equal at r = 7; at r = d a
-        row takes a little longer, but coefficients of all pairs are 30 times the preparation.
-        """
-        return is_compiled() and self.blur.V.shape[1] <= MAX_RANK
-
-    @cached_property
-    def _pairs(self) -> Pairs:
-        """What the compiled sums over pairs need.
-
-        With x = xhat + V z and f the exponent of a product, the expectation over z leaves ``-1/2 ln |R| + f(xhat) + 1/2
-        |L^-1 V' grad f(xhat)|^2``, where ``R = I + V' (Lambda_j + Lambda_k) V = L L'``.
-        """
-        _, h, VL, VLV = self._singles
-        j, k, weights = self.forms.pairs
-        factors = pair_factors(j, k, VLV)
-        if factors is None:
-            raise not_finite()
-        slopes = np.ascontiguousarray(np.concatenate([(h @ self.blur.V)[:, :, None], -VL], axis=2))
-        linear = None
-        if self.forms.is_linear:
-            R, offset, _ = self._linear
-            linear = np.ascontiguousarray(np.concatenate([offset[:, :, None], -R], axis=2))
-        return Pairs(j, k, self.forms.plain, slopes, factors, weights, self.forms.lower, linear)
-
     @cached_property
     def _coefficients(self) -> FloatArray:
         """``ln E[phi_j phi_k]`` on the quadratic map of the coordinates t, (pairs, 1 + e + e (e + 1) / 2).
 
-        The same formula as in `_pairs`; what does not mix two basis functions is computed for each of them once.
+        What does not mix two basis functions is computed for each of them once.
         """
         P, V, origin, D = self.forms.P, self.blur.V, self.blur.origin, self.blur.directions
-        Lambda, h, VL, VLV_one = self._singles
+        Lambda, h, VL, VLV_one = self.singles
         Lambda_origin = Lambda @ origin
         row, column = np.triu_indices(D.shape[1])
         scale = np.where(row == column, -0.5, -1.0)
@@ -176,138 +136,87 @@ class AddedVariance:
         return np.concatenate(parts) if parts else np.empty((0, 1 + D.shape[1] + len(row)))
 
     @cached_property
-    def _basis(self) -> BlurredBasis:
+    def basis(self) -> BlurredBasis:
+        """Expected basis functions of these rows."""
         return BlurredBasis(self.forms.P, self.forms.Lambda, self.blur.V)
 
     @cached_property
-    def _linear(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def linear(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """What a linear mean function adds: with inputs x, ``Cov[x, phi_j] = Psi Lambda_j* (p_j - xhat) E[phi_j]``."""
         P, V, matrices = self.forms.P, self.blur.V, self.forms.matrices
         m, d = P.shape
         cross = matrices[:, m + 1 :, :m]  # (s, d, m)
-        Lambda_star = np.broadcast_to(self._basis.parts[0], (m, d, d))
+        Lambda_star = np.broadcast_to(self.basis.parts[0], (m, d, d))
         R = 2.0 * np.einsum("jab,bc,scj->sja", Lambda_star, V @ V.T, cross, optimize=True)
         own = np.einsum("sab,ab->s", matrices[:, m + 1 :, m + 1 :], V @ V.T)
         return R, np.einsum("sja,ja->sj", R, P), own
 
     def __call__(self, Xt: FloatArray, scratch: Scratch | None = None) -> FloatArray:
-        """``trace(Q Cov[phi])`` for every form and row, (s, n).
-
-        Parameters
-        ----------
-        Xt : ndarray of shape (d, n)
-            Expected inputs.
-        scratch : Scratch or None
-            Work arrays of this thread.
-        """
-        if self.is_by_rank:
-            total = spread_block(Xt, self._basis.Ct, self._pairs, Scratch() if scratch is None else scratch)
-        else:
-            total = self._by_coefficients(Xt)
+        """Give ``trace(Q Cov[phi])`` for every form and row, (s, n), from expected inputs (d, n)."""
+        total = substitute(pair_sums)(self, Xt, Scratch() if scratch is None else scratch)
         if self.forms.is_linear:
-            total += self._linear[2][:, None]
+            total += self.linear[2][:, None]
         return np.maximum(total, 0.0)
 
-    def _by_coefficients(self, Xt: FloatArray) -> FloatArray:
-        """Sum over pairs less the products of expected basis functions, (s, n)."""
-        n = Xt.shape[1]
-        weights, C = self.forms.pairs[2], self._coefficients
-        total = np.empty((len(weights), n))
-        Tt = np.ascontiguousarray(self.blur.directions.T @ (Xt - self.blur.origin[:, None]))
-        for start in range(0, n, ROWS):
-            rows = slice(start, min(start + ROWS, n))
-            size = rows.stop - start
-            T = np.ascontiguousarray(Tt[:, rows])
-            Zt = quadratic_map(T, True, np.empty((C.shape[1], size))) if C.size else np.empty((C.shape[1], size))
-            sums = np.zeros((len(weights), size))
-            work = np.empty((min(PAIRS, len(C)), size))
-            for first in range(0, len(C), PAIRS):
-                last = min(first + PAIRS, len(C))
-                products = np.matmul(C[first:last], Zt, out=work[: last - first])
-                np.exp(products, out=products)
-                sums += weights[:, first:last] @ products
-            total[:, rows] = sums
-        Ct = self._basis.Ct
-        Phi = Ct @ quadratic_map(np.ascontiguousarray(Xt), True, np.empty((Ct.shape[1], n)))
-        np.exp(Phi, out=Phi)
-        total -= np.einsum("jn,sjn->sn", Phi, self.forms.lower @ Phi)
-        if self.forms.is_linear:
-            R, offset, _ = self._linear
-            total += np.einsum("sjn,jn->sn", offset[:, :, None] - R @ Xt, Phi)
-        return total
 
-
-def input_variance(Xt: FloatArray, blur: Blur, P: FloatArray, Lambda: FloatArray, W: FloatArray) -> FloatArray:
-    """Return the variances of ``w_k' phi(x)`` over the inputs of rows with one blur, (K, n), for sets of weights.
-
-    Parameters
-    ----------
-    Xt : ndarray of shape (d, n)
-        Expected inputs.
-    blur : Blur
-    P, Lambda
-        Of the basis functions.
-    W : ndarray of shape (K, M)
-        Weights.
-    """
-    return AddedVariance(QuadraticForms(P, Lambda, W[:, :, None] * W[:, None, :]), blur)(Xt)
+def pair_sums(spread: AddedVariance, Xt: FloatArray, scratch: Scratch) -> FloatArray:
+    """Sum over pairs of basis functions less the products of their expected values, for every form and row, (s, n)."""
+    n = Xt.shape[1]
+    weights, C = spread.forms.pairs[2], spread._coefficients
+    total = np.empty((len(weights), n))
+    Tt = np.ascontiguousarray(spread.blur.directions.T @ (Xt - spread.blur.origin[:, None]))
+    for start in range(0, n, ROWS):
+        rows = slice(start, min(start + ROWS, n))
+        size = rows.stop - start
+        T = np.ascontiguousarray(Tt[:, rows])
+        Zt = quadratic_map(T, True, np.empty((C.shape[1], size))) if C.size else np.empty((C.shape[1], size))
+        sums = np.zeros((len(weights), size))
+        work = np.empty((min(PAIRS, len(C)), size))
+        for first in range(0, len(C), PAIRS):
+            last = min(first + PAIRS, len(C))
+            products = np.matmul(C[first:last], Zt, out=work[: last - first])
+            np.exp(products, out=products)
+            sums += weights[:, first:last] @ products
+        total[:, rows] = sums
+    Ct = spread.basis.Ct
+    Phi = Ct @ quadratic_map(np.ascontiguousarray(Xt), True, np.empty((Ct.shape[1], n)))
+    np.exp(Phi, out=Phi)
+    total -= np.einsum("jn,sjn->sn", Phi, spread.forms.lower @ Phi)
+    if spread.forms.is_linear:
+        R, offset, _ = spread.linear
+        total += np.einsum("sjn,jn->sn", offset[:, :, None] - R @ Xt, Phi)
+    return total
 
 
 @dataclass(frozen=True)
 class BlurredRows:
-    """Expectations of basis functions, and of quadratic forms of them, for rows that each have their own errors.
-
-    Attributes
-    ----------
-    forms : QuadraticForms
-    k : int
-        Columns ``[1, x]`` of the mean function that follow the basis functions.
-    """
+    """Expectations of basis functions, and of quadratic forms of them, for rows that each have their own errors."""
 
     forms: QuadraticForms
-    k: int
+    k: int  # columns ``[1, x]`` of the mean function that follow the basis functions
 
     @cached_property
-    def _Lambda(self) -> FloatArray:
+    def Lambda(self) -> FloatArray:
+        """Precision matrices, (m, d, d)."""
         m, d = self.forms.P.shape
         return np.ascontiguousarray(np.broadcast_to(full_precision(self.forms.Lambda), (m, d, d)))
 
     @cached_property
-    def _slopes(self) -> FloatArray:
+    def slopes(self) -> FloatArray:
         """``grad ln phi``, linear in x, (m, d, 1 + d)."""
-        h = (self._Lambda @ self.forms.P[:, :, None])[:, :, 0]
-        return np.ascontiguousarray(np.concatenate([h[:, :, None], -self._Lambda], axis=2))
+        h = (self.Lambda @ self.forms.P[:, :, None])[:, :, 0]
+        return np.ascontiguousarray(np.concatenate([h[:, :, None], -self.Lambda], axis=2))
 
     @cached_property
-    def _linear(self) -> FloatArray | None:
+    def linear(self) -> FloatArray | None:
         """Weights of ``Cov[x, phi_j]`` in every form, (s, m, d); None if the mean function is not linear."""
         m = len(self.forms.P)
         cross = self.forms.matrices[:, :m, m + 1 :]
         return np.ascontiguousarray(2.0 * cross) if self.forms.is_linear else None
 
-    @cached_property
-    def _pairs(self) -> Pairs:
-        j, k, weights = self.forms.pairs
-        return Pairs(j, k, self.forms.plain, self._slopes, None, weights, self.forms.lower, self._linear)
-
     def __call__(self, Xt: FloatArray, V: FloatArray, scratch: Scratch) -> tuple[FloatArray, FloatArray]:
-        """Give expected basis functions with columns of the mean function, (M, n), and ``trace(Q Cov[phi])``, (s, n).
-
-        Parameters
-        ----------
-        Xt : ndarray of shape (d, n)
-            Expected inputs.
-        V : ndarray of shape (n, d, d)
-        scratch : Scratch
-            Work arrays of this thread.
-        """
-        if is_compiled() and len(Xt) <= MAX_RANK:
-            Phi, total = rows_block(Xt, V, self._Lambda, self._pairs, scratch)
-        else:
-            parts = [
-                self._some(Xt[:, i : i + FEW_ROWS].T, V[i : i + FEW_ROWS]) for i in range(0, Xt.shape[1], FEW_ROWS)
-            ]
-            Phi, total = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
+        """Give E[phi] with columns of the mean function, (M, n), and ``trace(Q Cov[phi])``, (s, n)."""
+        Phi, total = substitute(row_sums)(self, Xt, V, scratch)
         if self.forms.is_linear:
             m = len(self.forms.P)
             own = self.forms.matrices[:, m + 1 :, m + 1 :]
@@ -315,21 +224,29 @@ class BlurredRows:
         columns = np.concatenate([np.ones((1, Xt.shape[1])), Xt])[: self.k]
         return np.concatenate([Phi, columns]), np.maximum(total, 0.0)
 
-    def _some(self, X: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """NumPy's way, for few rows: E[phi] (m, n), and the forms but for those of x alone (s, n)."""
-        Z = quadratic_map(np.ascontiguousarray(X.T), True, np.empty((self.forms.plain.shape[1], len(X))))
-        a = (self.forms.plain @ Z).T
-        slope = self._slopes[:, :, 0] - np.einsum("jab,nb->nja", self._Lambda, X)
-        g = np.einsum("nai,nja->nji", V, slope)
-        VLV = np.einsum("nai,jab,nbl->njil", V, self._Lambda, V, optimize=True)
-        log_phi, z = _complete_square(a, g, VLV)
-        Phi = np.exp(log_phi)
-        j, k, weights = self.forms.pairs
-        products = np.exp(_complete_square(a[:, j] + a[:, k], g[:, j] + g[:, k], VLV[:, j] + VLV[:, k])[0])
-        total = weights @ products.T - np.einsum("nj,sjk,nk->sn", Phi, self.forms.lower, Phi, optimize=True)
-        if self._linear is not None:
-            total += np.einsum("sja,nai,nji,nj->sn", self._linear, V, z, Phi, optimize=True)
-        return Phi.T, total
+
+def row_sums(rows: BlurredRows, Xt: FloatArray, V: FloatArray, scratch: Scratch) -> tuple[FloatArray, FloatArray]:
+    """Return E[phi] (m, n), and the forms but for those of x alone (s, n)."""
+    starts = range(0, Xt.shape[1], FEW_ROWS)
+    parts = [_few_row_sums(rows, Xt[:, i : i + FEW_ROWS].T, V[i : i + FEW_ROWS]) for i in starts]
+    Phi, total = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
+    return Phi, total
+
+
+def _few_row_sums(rows: BlurredRows, X: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray]:
+    Z = quadratic_map(np.ascontiguousarray(X.T), True, np.empty((rows.forms.plain.shape[1], len(X))))
+    a = (rows.forms.plain @ Z).T
+    slope = rows.slopes[:, :, 0] - np.einsum("jab,nb->nja", rows.Lambda, X)
+    g = np.einsum("nai,nja->nji", V, slope)
+    VLV = np.einsum("nai,jab,nbl->njil", V, rows.Lambda, V, optimize=True)
+    log_phi, z = _complete_square(a, g, VLV)
+    Phi = np.exp(log_phi)
+    j, k, weights = rows.forms.pairs
+    products = np.exp(_complete_square(a[:, j] + a[:, k], g[:, j] + g[:, k], VLV[:, j] + VLV[:, k])[0])
+    total = weights @ products.T - np.einsum("nj,sjk,nk->sn", Phi, rows.forms.lower, Phi, optimize=True)
+    if rows.linear is not None:
+        total += np.einsum("sja,nai,nji,nj->sn", rows.linear, V, z, Phi, optimize=True)
+    return Phi.T, total
 
 
 def _complete_square(a: FloatArray, g: FloatArray, VLV: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -17,19 +17,11 @@ from gpzed.incomplete.spread import QuadraticForms
 
 @dataclass(frozen=True)
 class Heads:
-    """Basis functions and the heads on them, or a gradient for both.
+    """Basis functions and the heads on them, or a gradient for both."""
 
-    Attributes
-    ----------
-    P : ndarray of shape (m, d)
-    Gamma : ndarray, shape by structure
-    Theta : ndarray of shape (m + k, 3 K)
-        Weights of the K means, then of the K log noise precisions, then of the K gates.
-    """
-
-    P: FloatArray
-    Gamma: FloatArray
-    Theta: FloatArray
+    P: FloatArray  # (m, d)
+    Gamma: FloatArray  # shape by structure
+    Theta: FloatArray  # (m + k, 3 K) weights of the K means, then of the K log noise precisions, then of the K gates
 
     @property
     def K(self) -> int:

@@ -61,18 +61,10 @@ def held_out_likelihood(block: Block, scratch: Scratch, state: State, Theta: Flo
 
 
 def log_posterior(sums: Sums, heads: Heads, layout: Layout, *, kappa: float, ridge: float) -> tuple[float, Heads]:
-    """Return the log-likelihood of some rows with the log prior, and its gradient.
+    """Return the log-likelihood of some rows, of which `likelihood` gave the sums, with the log prior; its gradient.
 
-    Parameters
-    ----------
-    sums : Sums
-        Of the kernel `likelihood`.
-    heads : Heads
-    layout : Layout
-    kappa : float
-        Strength of the prior on shapes (see `gpzed.gp.prior`).
-    ridge : float
-        Prior precision of the weights of the basis functions in all heads.
+    kappa is the strength of the prior on shapes (`gpzed.gp.prior`), and `ridge` the prior precision of the weights of
+    the basis functions in all heads.
     """
     grad_C, grad_Theta, total, *pulled = sums
     grad_P, grad_Gamma = layout.structure.pull_back(grad_C, heads.P, heads.Gamma, pulled)

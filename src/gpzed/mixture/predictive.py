@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,11 +10,11 @@ import numpy as np
 
 from gpzed._types import BoolArray, FloatArray, IntArray
 from gpzed.compiled import substitute
-from gpzed.engine.blocks import Block, Scratch, Sums, block_rows
+from gpzed.engine.blocks import Block, Scratch, Sums
 from gpzed.engine.threads import Team
 from gpzed.gp.linalg import Factor
 from gpzed.gp.parameters import Layout, MeanFunction
-from gpzed.gp.predictive import predict_blocks
+from gpzed.gp.predictive import by_rows
 from gpzed.gp.state import State
 from gpzed.incomplete.blur import Blur
 from gpzed.incomplete.offsets import offsets_of, shares_of
@@ -25,40 +25,37 @@ from gpzed.mixture.likelihood import Outputs, log_density, moments, moments_of
 
 @dataclass(frozen=True)
 class MixtureHeads:
-    """Trained heads.
+    """Trained heads."""
 
-    Attributes
-    ----------
-    heads : Heads
-        With basis functions of their own, which started from those of the model.
-    factors : tuple of Factor
-        Of the posterior precisions of each head's mean weights.
-    offsets : ndarray of shape (d, K)
-        Of the log noise precision where inputs are missing, see `gpzed.incomplete.offsets`.
-    mean_function : {"constant", "linear"}
-    best_epoch : int
-    best_score : float
-        Mean log-likelihood of the held-out rows, target standardised.
-    """
-
-    heads: Heads
-    factors: tuple[Factor, ...]
-    offsets: FloatArray
+    heads: Heads  # with basis functions of their own, which started from those of the model
+    factors: tuple[Factor, ...]  # of the posterior precisions of each head's mean weights
+    offsets: FloatArray  # (d, K) of the log noise precision where inputs are missing, see `gpzed.incomplete.offsets`
     mean_function: MeanFunction
     best_epoch: int
-    best_score: float
+    best_score: float  # mean log-likelihood of the held-out rows, target standardised
 
     def predict(
         self,
         X: FloatArray,
         layout: Layout,
         team: Team,
-        blur: IntArray | None,
-        blurs: tuple[Blur, ...],
+        blur: IntArray | None = None,
+        blurs: Sequence[Blur] = (),
         spreads: Sequence[AddedVariance] = (),
     ) -> Components:
-        """Predict mixtures for whitened inputs, target standardised."""
-        parts = predict_mixture(X, self.heads, self.factors, head_layout(layout), team, blur, blurs, spreads)
+        """Predict mixtures for whitened inputs (n, d), target standardised, block by block over the threads of `team`.
+
+        Rows of `blurs` 1, 2, ... have uncertain inputs; `spreads` say what these add to the variance of each head, and
+        then to each model variance.
+        """
+        layout = head_layout(layout)
+        state, Theta, factors = self.heads.state(layout, blurs), self.heads.Theta, self.factors
+
+        def predict_rows(rows: slice | IntArray, blur: int) -> Components:
+            block = Block.of_inputs(X[rows], blur)
+            return predict_block(block, Scratch(team.buffers()), state, Theta, factors, spreads)
+
+        parts = self._predict(len(X), team, predict_rows, blur)
         if blur is None or not self.offsets.any():
             return parts
         noise = parts.noise_variances * np.exp(-offsets_of(self.offsets, blurs))[blur]
@@ -67,10 +64,24 @@ class MixtureHeads:
     def predict_noisy(
         self, X: FloatArray, V: FloatArray, missing: BoolArray, team: Team, noisy: BlurredRows
     ) -> Components:
-        """Predict mixtures for whitened inputs with covariances of their own, some (n, d) of them missing."""
-        parts = predict_noisy(X, V, self.heads, self.factors, team, noisy)
+        """Predict mixtures for whitened inputs with covariances ``V V'`` of their own, some (n, d) of them missing."""
+
+        def predict_rows(rows: slice | IntArray, _: int) -> Components:
+            Phi, total = noisy(X[rows].T, V[rows], Scratch(team.buffers()))
+            pi, mean, nu, noise = moments_of(Phi, self.heads.Theta, self.factors)
+            added, nu_added = np.split(total, 2)
+            return Components(pi, mean, nu + nu_added, noise, added)
+
+        parts = self._predict(len(X), team, predict_rows)
         noise = parts.noise_variances * np.exp(-shares_of(missing) @ self.offsets)
         return parts._replace(noise_variances=noise)
+
+    def _predict(
+        self, n: int, team: Team, predict_rows: Callable[..., Components], blur: IntArray | None = None
+    ) -> Components:
+        for factor in self.factors:
+            factor.whitener  # noqa: B018  computed once, before the threads ask for it
+        return by_rows(Components, (n, self.heads.K), len(self.heads.Theta), team, predict_rows, blur)
 
     def forms(self, layout: Layout) -> QuadraticForms:
         """Return forms for what uncertain inputs add to the variance of each head, and then to each model variance."""
@@ -78,36 +89,13 @@ class MixtureHeads:
 
 
 class Components(NamedTuple):
-    """Predicted mixtures, each of shape (n, K)."""
+    """Predicted mixtures, each of shape (n, K), or (K, n) of a block."""
 
     weights: FloatArray
     means: FloatArray
     model_variances: FloatArray
     noise_variances: FloatArray
     input_variances: FloatArray
-
-
-def predict_mixture(
-    X: FloatArray,
-    heads: Heads,
-    factors: tuple[Factor, ...],
-    layout: Layout,
-    team: Team,
-    blur: IntArray | None = None,
-    blurs: Sequence[Blur] = (),
-    spreads: Sequence[AddedVariance] = (),
-) -> Components:
-    """Predict for rows in memory, block by block over the threads of `team`.
-
-    Rows of `blurs` 1, 2, ... have uncertain inputs; `spreads` say what these add to the variance of the K heads, and
-    then to each model variance.
-    """
-    for factor in factors:
-        factor.whitener  # noqa: B018  computed once, before the threads ask for it
-    result = Components(*np.empty((5, len(X), heads.K)))
-    state = heads.state(layout, blurs)
-    predict_blocks(result, X, layout.n_weights, team, predict_block, state, heads.Theta, factors, spreads, blur=blur)
-    return result
 
 
 def predict_block(
@@ -118,43 +106,13 @@ def predict_block(
     factors: tuple[Factor, ...],
     spreads: Sequence[AddedVariance] = (),
 ) -> Components:
-    """Predict for a block, (K, n) each.
-
-    With `spreads` uncertain inputs add what these say, else the variance the block carries.
-    """
+    """Predict for a block; with `spreads` uncertain inputs add what these say, else the variance the block carries."""
     pi, mean, nu, noise = substitute(moments)(block, scratch, state, Theta, factors)
     added = np.zeros_like(nu) if block.v is None else block.v
     if spreads and block.blur != 0:
         added, nu_added = np.split(spreads[block.blur - 1](block.Xt, scratch), 2)
         nu = nu + nu_added
     return Components(pi, mean, nu, noise, added)
-
-
-def predict_noisy(
-    X: FloatArray,
-    V: FloatArray,
-    heads: Heads,
-    factors: tuple[Factor, ...],
-    team: Team,
-    noisy: BlurredRows,
-) -> Components:
-    """Predict for rows with uncertainties ``V V'`` of their own.
-
-    The forms of `noisy` are those of the K heads, and then of each model variance.
-    """
-    for factor in factors:
-        factor.whitener  # noqa: B018  computed once, before the threads ask for it
-    result = Components(*np.empty((5, len(X), heads.K)))
-
-    def predict_rows(rows: slice | IntArray, _: int) -> None:
-        Phi, total = noisy(X[rows].T, V[rows], Scratch(team.buffers()))
-        pi, mean, nu, noise = moments_of(Phi, heads.Theta, factors)
-        added, nu_added = np.split(total, 2)
-        for target, values in zip(result, (pi, mean, nu + nu_added, noise, added), strict=True):
-            target[rows] = values.T
-
-    team.map_rows(predict_rows, len(X), None, block_rows(len(heads.Theta)))
-    return result
 
 
 def score(

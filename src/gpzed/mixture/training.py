@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,35 +42,21 @@ BATCHES_PER_EPOCH = 80
 
 @dataclass(frozen=True)
 class StochasticOptions:
-    """How heads are trained.
+    """How heads are trained."""
 
-    Attributes
-    ----------
-    n_epochs : int
-        Passes over the training rows.
-    kappa, ridge : float
-        See `gpzed.mixture.likelihood.log_posterior`.
-    tolerance : float
-        The last epoch is kept whose validation score is lower than the best by no more than this.
-    max_time : float or None
-        Seconds after which training ends with the best heads so far.
-    """
-
-    n_epochs: int = 80
-    kappa: float = 0.0
+    n_epochs: int = 80  # passes over the training rows
+    kappa: float = 0.0  # see `gpzed.mixture.likelihood.log_posterior`
     ridge: float = 0.1
-    tolerance: float = 0.0
-    max_time: float | None = None
+    tolerance: float = 0.0  # the last epoch is kept whose validation score is lower than the best by no more than this
+    max_time: float | None = None  # seconds after which training ends with the best heads so far
 
 
-@dataclass(frozen=True)
-class StochasticReport:
-    """The heads kept by validation score, and the course of training, one entry per epoch."""
+class Epoch(NamedTuple):
+    """Heads after an epoch, their validation score, and its number."""
 
     heads: Heads
-    best_score: float
-    best_epoch: int
-    history: tuple[Iteration, ...]
+    score: float
+    number: int
 
 
 def fit_heads(
@@ -93,21 +80,14 @@ def fit_heads(
     ----------
     rows : Rows
         Standardised training rows in memory.
-    start : Parameters
+    start, layout : Parameters, Layout
         Of the model with one head.
-    layout : Layout
-        Its layout.
-    n_heads : int
     valid, everything : Engine
         Over held-out rows, by which the epoch is chosen, and over all rows, from which the posterior is taken.
-    blurs : tuple of Blur
-    options : StochasticOptions
-    rng : numpy.random.Generator
     calibrate_noise : bool
         Whether held-out rows may ask for more noise.
     scatter : bool
         Whether heads start at random places, such that members of a committee differ.
-    on_epoch : callable or None
     """
     layout = head_layout(layout)
     layout.structure.expand(start.Gamma, layout.d)  # basis functions without shapes refuse heads
@@ -120,7 +100,7 @@ def fit_heads(
     def refresh(heads: Heads, *more: Engine) -> FloatArray | None:
         return refresh_heads([*more, *([] if valid is None else [valid])], rows, heads, layout, blurs)
 
-    report = train_heads(
+    heads, best, epoch = train_heads(
         rows,
         start_heads(start, rows.y, n_heads, layout, rng, scatter=scatter),
         layout,
@@ -132,7 +112,6 @@ def fit_heads(
         refresh_every=HEADS_EVERY,
         on_epoch=on_epoch,
     )
-    heads, best = report.heads, report.best_score
     if not np.all(np.isfinite(heads.Theta)):
         raise NumericalError("training of the heads broke down: their weights are not finite.")
     offsets = fit_offsets(rows, refresh(heads, everything), heads, layout, blurs)
@@ -144,11 +123,7 @@ def fit_heads(
         chosen = int(np.argmax(totals))
         best = float(totals[chosen]) / valid.sum_omega
         heads = heads.with_noise_shift(float(shifts[chosen]), layout.m)
-    return MixtureHeads(heads, factors, offsets, layout.mean_function, report.best_epoch, best)
-
-
-Epoch = tuple[Heads, float, int]
-"""Heads after an epoch, their validation score, and its number."""
+    return MixtureHeads(heads, factors, offsets, layout.mean_function, epoch, best)
 
 
 def train_heads(
@@ -163,25 +138,15 @@ def train_heads(
     refresh: Callable[[Heads], FloatArray | None] | None = None,
     refresh_every: int = 10,
     on_epoch: Callable[[Iteration], bool | None] | None = None,
-) -> StochasticReport:
+) -> Epoch:
     """Train heads, and the basis functions below them, from random batches of rows.
 
     Parameters
     ----------
-    rows : Rows
-        Whitened inputs, standardised targets, weights, blurs.
-    start : Heads
-    layout : Layout
     score : callable or None
         Validation score of some heads, which decides those that are kept. Without it the last are.
-    options : StochasticOptions
-    rng : numpy.random.Generator
-        Decides the batches.
-    blurs : sequence of Blur
-        How inputs of rows with blur 1, 2, ... are uncertain.
     refresh : callable or None
         Gives the variance (n, K) that uncertain inputs add to every head in each row; called every so many epochs.
-    refresh_every : int
     on_epoch : callable or None
         Called after every epoch; returning True ends training with the best heads so far.
     """
@@ -189,8 +154,7 @@ def train_heads(
     size = min(n, max(BATCH_ROWS, n // BATCHES_PER_EPOCH))
     n_batches = max(n // size, 1)
     adam, scratch = Adam(start.pack(), n_batches * options.n_epochs), Scratch()
-    history: list[Iteration] = []
-    kept = [(start, -np.inf, 0)]
+    kept = [Epoch(start, -np.inf, 0)]
     started = time.perf_counter()
     v: FloatArray | None = None
     with single_threaded_blas():
@@ -207,20 +171,20 @@ def train_heads(
                 objective -= value / n
             heads = start.unpack(adam.mean.copy())
             reached = np.nan if score is None else score(heads)
-            latest = (heads, reached, epoch)
+            latest = Epoch(heads, reached, epoch)
             kept = [latest] if score is None else _within(options.tolerance, kept, latest)
-            history.append(Iteration(epoch, adam.count, time.perf_counter() - started, objective, norm, reached))
-            if on_epoch is not None and on_epoch(history[-1]):
+            seconds = time.perf_counter() - started
+            if on_epoch is not None and on_epoch(Iteration(epoch, adam.count, seconds, objective, norm, reached)):
                 break
             if options.max_time is not None and time.perf_counter() - started > options.max_time:
                 break
-    return StochasticReport(*kept[-1], tuple(history))
+    return kept[-1]
 
 
 def _within(tolerance: float, kept: list[Epoch], latest: Epoch) -> list[Epoch]:
     """Epochs whose score is lower than the best so far by no more than the tolerance; never none."""
-    best = np.fmax(max(score for _, score, _ in kept), latest[1])
-    return [epoch for epoch in (*kept, latest) if epoch[1] >= best - tolerance]
+    best = np.fmax(max(epoch.score for epoch in kept), latest.score)
+    return [epoch for epoch in (*kept, latest) if epoch.score >= best - tolerance]
 
 
 def shuffled(blur: IntArray | None, n: int, size: int, rng: np.random.Generator) -> list[IntArray]:
