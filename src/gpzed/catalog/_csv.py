@@ -34,8 +34,6 @@ _SAMPLE_ROWS = 1000
 class CsvReader(Reader):
     """A CSV file with a header line, after any number of ``#`` comment lines.
 
-    Notes
-    -----
     A CSV file does not say what its columns hold, and a guess from the first rows (as pyarrow makes it) can be wrong
     further down (99 at the top, 22.5 below). So the file is read once from end to end to settle the types and count
     the rows; a column is integer only if every value is. Files written by gpzed declare their types.
@@ -115,10 +113,7 @@ class CsvReader(Reader):
         one_column = bool(head.dtypes) and len(head.names) == 1
         options = (
             self._csv.ReadOptions(
-                use_threads=read_ahead,
-                block_size=_BLOCK_BYTES,
-                skip_rows=head.skip_lines,
-                column_names=head.names,
+                use_threads=read_ahead, block_size=_BLOCK_BYTES, skip_rows=head.skip_lines, column_names=head.names
             ),
             self._csv.ParseOptions(
                 delimiter=head.delimiter,
@@ -234,8 +229,6 @@ def _marked(comments: Sequence[str], mark: str) -> dict[str, Any]:
 class CsvWriter:
     """Write a CSV file, gzipped if `compression` is "gzip".
 
-    Notes
-    -----
     CSV itself has no dtypes, units or metadata. They are kept in leading ``#`` comment lines, which the
     reader of gpzed understands (dtypes, units, masks, metadata are then exact) and others must skip. Masked
     values are empty fields, text is quoted. Columns with several values per row cannot be stored.

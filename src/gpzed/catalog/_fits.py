@@ -236,8 +236,6 @@ def _foreign_metadata(header: Any) -> dict[str, Any]:
 class FitsWriter:
     """Write a FITS binary table in constant memory: rows as they come, the header at the end.
 
-    Notes
-    -----
     FITS keeps dtypes, units, masks of integers (TNULL), booleans and text, and metadata (as one long JSON
     text under ``GPZED_ME``, continued over cards). It cannot hold: masks of floats (they become NaN),
     trailing blanks of text, time stamps (ISO text) and 16-bit floats (32-bit). A text wider than any before

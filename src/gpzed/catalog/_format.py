@@ -156,9 +156,7 @@ def choose_columns(info: CatalogInfo, columns: Sequence[str] | None) -> tuple[st
         if info.unsupported:
             listed = "; ".join(f"{name!r}: {why}" for name, why in info.unsupported.items())
             warnings.warn(
-                f"'{info.path}': {len(info.unsupported)} column(s) left out ({listed})",
-                DataWarning,
-                stacklevel=3,
+                f"'{info.path}': {len(info.unsupported)} column(s) left out ({listed})", DataWarning, stacklevel=3
             )
         if not info.names:
             raise CatalogError(f"'{info.path}' has no column that can be read; give a table of numbers")

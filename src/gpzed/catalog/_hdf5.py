@@ -186,8 +186,6 @@ class _GuardedFile(io.FileIO):
 class Hdf5Writer:
     """Write an HDF5 group of resizable datasets, one per column.
 
-    Notes
-    -----
     HDF5 keeps dtypes, units (attribute ``unit``) and metadata (attributes of the group; the whole of it as
     JSON under ``gpzed_metadata``). It lacks missing values: masks go to boolean datasets in the group
     ``_gpzed_mask``, which other programs pass over. Time stamps become ISO text.

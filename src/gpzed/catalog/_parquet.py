@@ -10,15 +10,7 @@ from typing import Any
 
 from gpzed._types import AnyArray
 from gpzed.catalog._arrow import dtype_of, to_arrow, to_numpy
-from gpzed.catalog._format import (
-    METADATA_KEY,
-    Reader,
-    dump_metadata,
-    load_metadata,
-    reading,
-    require,
-    scalar_text,
-)
+from gpzed.catalog._format import METADATA_KEY, Reader, dump_metadata, load_metadata, reading, require, scalar_text
 from gpzed.catalog.table import Catalog
 from gpzed.errors import CatalogError
 
@@ -140,13 +132,10 @@ def _hats_catalogue(path: Path) -> Path | None:
 class ParquetWriter:
     """Write a Parquet file, one or more row groups per chunk.
 
-    Notes
-    -----
-    Parquet keeps everything a `Catalog` holds: dtypes, masks (as nulls), units (field metadata ``unit``),
-    metadata (schema metadata; the whole of it as JSON under ``gpzed_metadata``). Floats are stored
-    BYTE_STREAM_SPLIT, integers DELTA_BINARY_PACKED, without dictionaries: several times faster than the
-    defaults and smaller. Time stamps in seconds become milliseconds; columns of more than two dimensions
-    cannot be stored.
+    Parquet keeps everything a `Catalog` holds: dtypes, masks (as nulls), units (field metadata ``unit``), metadata
+    (schema metadata; the whole of it as JSON under ``gpzed_metadata``). Floats are stored BYTE_STREAM_SPLIT, integers
+    DELTA_BINARY_PACKED, without dictionaries: several times faster than the defaults and smaller. Time stamps in
+    seconds become milliseconds; columns of more than two dimensions cannot be stored.
     """
 
     def __init__(self, path: Path, first: Catalog, metadata: Mapping[str, Any], compression: str | None = None) -> None:

@@ -57,10 +57,6 @@ def guess_schema(
     redshift, redshift_err, weight, id, ebv : str, optional
         Column names; None to guess, "" for none.
 
-    Returns
-    -------
-    PhotometrySchema
-
     Raises
     ------
     SchemaError

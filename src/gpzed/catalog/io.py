@@ -56,10 +56,6 @@ def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
     format : str, optional
         One of `FORMATS`; wins over the suffix.
 
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> format_of("galaxies.fits.gz")
@@ -116,10 +112,6 @@ def catalog_info(
         Name of the format if the suffix does not tell it.
     hdf5_group : str, optional
         Group of an HDF5 file that holds the columns, if there are several.
-
-    Returns
-    -------
-    CatalogInfo
 
     Notes
     -----
@@ -192,10 +184,6 @@ def read_catalog(
     ----------
     path, columns, format, hdf5_group
         As for `iter_catalog`.
-
-    Returns
-    -------
-    Catalog
     """
     chunks = iter_catalog(path, chunk_rows=1 << 20, columns=columns, format=format, hdf5_group=hdf5_group)
     return Catalog.concatenate(chunks)
@@ -319,10 +307,6 @@ def open_writer(
         by default.
     hdf5_group : str, optional
         Group of an HDF5 file; "photometry" by default.
-
-    Returns
-    -------
-    CatalogWriter
 
     Notes
     -----

@@ -201,10 +201,6 @@ def extract_photometry(catalog: Catalog, schema: PhotometrySchema, sentinels: Se
     sentinels : Sentinels, optional
         The numbers that are not measurements.
 
-    Returns
-    -------
-    Photometry
-
     Raises
     ------
     SchemaError

@@ -145,10 +145,6 @@ class PhotometrySchema:
         convention : str
             Name to remember.
 
-        Returns
-        -------
-        PhotometrySchema
-
         Examples
         --------
         >>> columns = ["mag_u_lsst", "mag_err_u_lsst", "mag_g_lsst", "mag_err_g_lsst"]
@@ -195,10 +191,6 @@ class PhotometrySchema:
             Error columns of the same bands in the same order, or none at all.
         **roles : str or None
             Columns of `redshift`, `weight`, `id`, `ebv`.
-
-        Returns
-        -------
-        PhotometrySchema
 
         Examples
         --------

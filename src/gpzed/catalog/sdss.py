@@ -83,10 +83,9 @@ def casjobs_query(
     dbo.fPhotoFlags('PEAKCENTER')) = 0``: none of these bits is set, as the SDSS recommendations for clean
     photometry have it. To get the paper's sample as it was, flags and all, pass ``flags=()``.
 
-    The paper joins on ``p.SpecObjID = s.SpecObjID``. The query joins on ``s.bestObjID = p.objID``, the
-    direction documented for joining photometry to spectra: `SpecObj` is the view of science-primary
-    spectra, one per object. ``p.mode = 1`` keeps the primary detection of every object, ``s.zWarning = 0``
-    redshifts without known problems.
+    The paper joins on ``p.SpecObjID = s.SpecObjID``. The query joins on ``s.bestObjID = p.objID``, the direction
+    documented for joining photometry to spectra: `SpecObj` is the view of science-primary spectra, one per object.
+    ``p.mode = 1`` keeps the primary detection of every object, ``s.zWarning = 0`` redshifts without known problems.
     """
     release = release.upper()
     if not re.fullmatch(r"DR([89]|1\d|2\d)", release):

@@ -266,9 +266,7 @@ class Catalog:
     def select(self, names: Sequence[str]) -> Catalog:
         """Return a table of the named columns, in the order given."""
         return self._rebuilt(
-            {name: self[name] for name in names},
-            {name: self._masks[name] for name in names if name in self._masks},
-            0,
+            {name: self[name] for name in names}, {name: self._masks[name] for name in names if name in self._masks}, 0
         )
 
     def slice(self, start: int, stop: int | None = None) -> Catalog:
@@ -327,10 +325,6 @@ class Catalog:
         tables : iterable of Catalog
             All with the same column names and kinds; text may differ in width. Units, metadata and
             provenance are those of the first.
-
-        Returns
-        -------
-        Catalog
         """
         parts = list(tables)
         if not parts:

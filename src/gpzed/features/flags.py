@@ -53,10 +53,6 @@ def count_flags(flags: npt.NDArray[np.uint32]) -> dict[str, int]:
     Parameters
     ----------
     flags : ndarray of uint32 of shape (n,)
-
-    Returns
-    -------
-    dict of str to int
     """
     counts = {str(flag.name): int(np.count_nonzero(flags & np.uint32(flag))) for flag in Flag}
     return {name: count for name, count in counts.items() if count}

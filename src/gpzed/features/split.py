@@ -53,12 +53,7 @@ class SplitConfig:
 
 @dataclass(frozen=True)
 class Split:
-    """Row numbers of each part, ascending.
-
-    Attributes
-    ----------
-    train, validation, test : ndarray of int
-    """
+    """Row numbers of each part, ascending."""
 
     train: IntArray
     validation: IntArray
@@ -76,10 +71,6 @@ def random_split(n: int, validation: float, test: float, seed: int) -> Split:
         Parts.
     seed : int
         The same seed gives the same split.
-
-    Returns
-    -------
-    Split
 
     Examples
     --------
@@ -103,10 +94,6 @@ def split_by_column(values: AnyArray, name: str) -> Split:
         Text (train, validation, test; letter case ignored), integers 0, 1, 2, or booleans (True trains, False tests).
     name : str
         Name of the column, for messages.
-
-    Returns
-    -------
-    Split
     """
     if values.dtype.kind == "b":
         codes = np.where(values, 0, 2)

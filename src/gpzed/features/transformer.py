@@ -14,15 +14,7 @@ from sklearn.base import TransformerMixin
 from gpzed._types import BoolArray, FloatArray, IntArray
 from gpzed.catalog.photometry import Photometry, Status
 from gpzed.errors import CatalogError, ConfigError
-from gpzed.features.bands import (
-    POGSON,
-    BandValues,
-    asinh_error,
-    asinh_flux,
-    asinh_magnitude,
-    band_values,
-    softening_of,
-)
+from gpzed.features.bands import POGSON, BandValues, asinh_error, asinh_flux, asinh_magnitude, band_values, softening_of
 from gpzed.features.config import FeatureConfig
 from gpzed.features.flags import Flag
 from gpzed.features.measurements import density_of_rows, depth_of, linearise
@@ -36,21 +28,11 @@ Floats = tuple[float, ...]
 
 
 class Features(NamedTuple):
-    """Inputs of the model for some rows.
+    """Inputs of the model for some rows."""
 
-    Attributes
-    ----------
-    X : ndarray of float64 of shape (n, d)
-        NaN where there is no measurement, unless the configuration says "fill".
-    flags : ndarray of uint32 of shape (n,)
-        Bits of `Flag`.
-    X_std : ndarray of float64 of shape (n, d), or None
-        Standard errors of the inputs, if these are their noise; 0 where an input is itself an error or was filled in.
-    """
-
-    X: FloatArray
-    flags: npt.NDArray[np.uint32]
-    X_std: FloatArray | None
+    X: FloatArray  # (n, d); NaN where there is no measurement, unless the configuration says "fill"
+    flags: npt.NDArray[np.uint32]  # (n,) bits of `Flag`
+    X_std: FloatArray | None  # (n, d) noise of the inputs, if asked for; 0 for inputs that are errors or filled in
 
 
 @dataclass(frozen=True)
@@ -61,7 +43,6 @@ class FeatureTransformer(TransformerMixin):  # type: ignore[misc]
 
     Attributes
     ----------
-    config : FeatureConfig
     bands : tuple of str
         Bands in their order.
     has_errors : bool
@@ -72,7 +53,6 @@ class FeatureTransformer(TransformerMixin):  # type: ignore[misc]
         Of asinh magnitudes, in units of the flux of magnitude 0.
     lower, upper : tuple of float of length k
         Range of each column (magnitudes, then ln errors); values outside it are moved to its edge.
-    mean : tuple of float of length k
     covariance : tuple of tuple of float, (k, k)
         Density of the columns, for missing bands.
     faint : tuple of float of length k
@@ -129,10 +109,6 @@ class FeatureTransformer(TransformerMixin):  # type: ignore[misc]
             Of the bands the transformer was fitted for.
         ebv : ndarray of shape (n,) or None
             E(B-V) of each object; needed if there is an extinction correction.
-
-        Returns
-        -------
-        Features
         """
         if photometry.bands != self.bands:
             raise CatalogError(
@@ -238,13 +214,8 @@ def fit_transformer(
     ----------
     photometry : Photometry
         Of the training rows.
-    config : FeatureConfig, optional
     ebv : ndarray of shape (n,) or None
         E(B-V) of each object; needed if there is an extinction correction.
-
-    Returns
-    -------
-    FeatureTransformer
 
     Raises
     ------

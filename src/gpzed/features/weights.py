@@ -67,7 +67,6 @@ def normalised(weights: FloatArray, max_weight: float = np.inf) -> FloatArray:
     ----------
     weights : ndarray of shape (n,)
         Not negative, not all zero.
-    max_weight : float
 
     Returns
     -------

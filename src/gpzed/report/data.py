@@ -93,10 +93,6 @@ def prepare(
         What to say about single objects.
     about : mapping, optional
         Facts for the head of the page, in plain JSON types.
-
-    Returns
-    -------
-    ReportData
     """
     n = len(prediction)
     order = order_by_variance(prediction)

@@ -17,36 +17,16 @@ class Filter:
     The throughput is expit((λ - blue) / blue_width) expit((red - λ) / red_width): ``blue`` and
     ``red`` are the half-power points and the widths say how soft the edges are. The absolute scale
     does not matter: AB magnitudes are ratios.
-
-    Parameters
-    ----------
-    name : str
-        Band name.
-    blue, red : float
-        Half-power wavelengths, in Å.
-    blue_width, red_width : float
-        Edge scales, in Å.
     """
 
     name: str
-    blue: float
+    blue: float  # half-power wavelength, Å
     red: float
-    blue_width: float
+    blue_width: float  # scale of the edge, Å
     red_width: float
 
     def throughput(self, wavelength: FloatArray) -> FloatArray:
-        """Return the relative throughput per photon.
-
-        Parameters
-        ----------
-        wavelength : ndarray
-            Observed wavelengths, in Å.
-
-        Returns
-        -------
-        ndarray
-            Throughput, between 0 and 1, of the shape of `wavelength`.
-        """
+        """Return the throughput per photon, 0 to 1, at observed wavelengths."""
         rise = expit((wavelength - self.blue) / self.blue_width)
         fall = expit((self.red - wavelength) / self.red_width)
         return np.asarray(rise * fall, dtype=np.float64)

@@ -13,67 +13,29 @@ from gpzed.simulate.filters import LSST_FILTERS, SDSS_FILTERS, Filter
 
 @dataclass(frozen=True)
 class FollowUp:
-    """One spectroscopic programme: who is targeted, and how often it succeeds.
+    """One spectroscopic programme: who is targeted, and how often it succeeds."""
 
-    Parameters
-    ----------
-    limit : float
-        True reference magnitude at which the success falls to half.
-    width : float
-        Magnitude scale of the fall.
-    completeness : tuple of float
-        Success for bright early, spiral and starburst galaxies.
-    z_start : float, default=0.0
-        Redshift from which the programme's colour cuts let galaxies in.
-    """
-
-    limit: float
-    width: float
-    completeness: tuple[float, float, float]
-    z_start: float = 0.0
+    limit: float  # true reference magnitude at which the success falls to half
+    width: float  # magnitude scale of the fall
+    completeness: tuple[float, float, float]  # success for bright early, spiral and starburst galaxies
+    z_start: float = 0.0  # redshift from which the programme's colour cuts let galaxies in
 
 
 @dataclass(frozen=True)
 class Instrument:
-    """A photometric survey and its spectroscopic follow-up.
+    """A photometric survey and its spectroscopic follow-up."""
 
-    Parameters
-    ----------
-    name : str
-        Survey name.
-    filters : tuple of Filter
-        Bands, from blue to red.
-    depths : tuple of float
-        5σ depth of each band, in AB magnitudes.
-    sky_factors : tuple of float
-        γ of Ivezić et al. (2019), one per band.
-    systematic_error : float
-        Error floor, a fraction of the flux.
-    reference : str
-        Band in which the sample is limited.
-    limit : float
-        Faintest observed magnitude in the reference band.
-    margin : float
-        How much fainter than `limit` true magnitudes are simulated.
-    z_max : float
-        Highest redshift.
-    follow_ups : tuple of FollowUp
-        Spectroscopic programmes; a galaxy has a redshift if any of them succeeds.
-    desert : tuple of float
-        Start, end and remaining success of the redshift desert.
-    """
-
-    name: str
-    filters: tuple[Filter, ...]
-    depths: tuple[float, ...]
-    sky_factors: tuple[float, ...]
-    systematic_error: float
-    reference: str
-    limit: float
-    margin: float
-    z_max: float
-    follow_ups: tuple[FollowUp, ...]
-    desert: tuple[float, float, float]
+    name: str  # survey name
+    filters: tuple[Filter, ...]  # bands, from blue to red
+    depths: tuple[float, ...]  # 5σ depth of each band, in AB magnitudes
+    sky_factors: tuple[float, ...]  # γ of Ivezić et al. (2019), one per band
+    systematic_error: float  # error floor, a fraction of the flux
+    reference: str  # band in which the sample is limited
+    limit: float  # faintest observed magnitude in the reference band
+    margin: float  # how much fainter than `limit` true magnitudes are simulated
+    z_max: float  # highest redshift
+    follow_ups: tuple[FollowUp, ...]  # spectroscopic programmes; a galaxy has a redshift if any of them succeeds
+    desert: tuple[float, float, float]  # start, end and remaining success of the redshift desert
 
     @property
     def bands(self) -> tuple[str, ...]:
@@ -128,27 +90,7 @@ INSTRUMENTS: Mapping[str, Instrument] = {"sdss": SDSS, "lsst": LSST}
 
 
 def find_instrument(survey: str, magnitude_limit: float | None, depth_offset: float) -> Instrument:
-    """Return a named survey, with its limit or depths changed on request.
-
-    Parameters
-    ----------
-    survey : str
-        "sdss" or "lsst".
-    magnitude_limit : float or None
-        Faintest observed reference magnitude; None keeps the survey's own.
-    depth_offset : float
-        Added to every 5σ depth, in magnitudes.
-
-    Returns
-    -------
-    Instrument
-        The survey as it will be simulated.
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown, or a number is out of range.
-    """
+    """Return a named survey, with its limit or depths changed on request."""
     if survey not in INSTRUMENTS:
         known = ", ".join(repr(name) for name in INSTRUMENTS)
         raise ValueError(f"`survey` is {survey!r}, which is not simulated; choose one of {known}.")

@@ -100,11 +100,7 @@ class SimulatedSurvey:
             ``id``, ``ra``, ``dec``; ``mag_{band}``, ``mag_err_{band}``, ``flag_{band}``; ``z_spec``, NaN
             without a spectrum; ``spectroscopic``; and what was asked for.
         """
-        columns: dict[str, AnyArray] = {
-            "id": np.arange(len(self), dtype=np.int64),
-            "ra": self.ra,
-            "dec": self.dec,
-        }
+        columns: dict[str, AnyArray] = {"id": np.arange(len(self), dtype=np.int64), "ra": self.ra, "dec": self.dec}
         mag, mag_err = to_magnitudes(self.flux, self.flux_err, self.flag == MEASURED)
         for k, band in enumerate(self.bands):
             columns[f"mag_{band}"] = mag[:, k].astype(np.float32)
