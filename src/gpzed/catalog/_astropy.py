@@ -29,7 +29,7 @@ class _WholeReader(Reader):
             masked = isinstance(column, np.ma.MaskedArray)
             columns[name] = np.ma.MaskedArray(column.data, mask=column.mask) if masked else np.asarray(column)
         self._columns = Catalog(columns, n_rows=len(table))
-        self.info = self._info(
+        self._describe(
             {name: dtype_name(self._columns[name].dtype) for name in columns},
             len(table),
             units={name: str(table[name].unit) for name in columns if getattr(table[name], "unit", None) is not None},
@@ -41,7 +41,7 @@ class _WholeReader(Reader):
         """Yield slices of the table."""
         for start, stop in spans(self.info.n_rows, chunk_rows, start_row):
             part = self._columns.slice(start, stop)
-            yield self._table({k: part[k] for k in names}, {k: part.masks.get(k) for k in names}, start)
+            yield self._table({name: (part[name], part.masks.get(name)) for name in names}, start)
 
 
 class EcsvReader(_WholeReader):

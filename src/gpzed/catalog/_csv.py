@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpzed.catalog._arrow import to_arrow, to_numpy
-from gpzed.catalog._format import Reader, dtype_name, dump_metadata, is_gzipped, portable, require
+from gpzed.catalog._format import Reader, Writer, dtype_name, dump_metadata, is_gzipped, portable, require
 from gpzed.catalog.table import Catalog
 from gpzed.errors import CatalogError
 
@@ -28,7 +28,6 @@ _NULLS = ["", "null", "NULL", "Null", "NA", "N/A", "n/a", "None", "none", "--", 
 _TYPES = ("int64", "uint64", "float64", "bool", "str")
 """What a column may turn out to hold, each tried when a value does not fit the one before."""
 _BLOCK_BYTES = 1 << 22
-_SAMPLE_ROWS = 1000
 
 
 class CsvReader(Reader):
@@ -54,24 +53,20 @@ class CsvReader(Reader):
                 break
             except _TypeMismatchError as mismatch:
                 self._widen(types, mismatch)
-        self.info = self._info(types, n_rows, units=head.units, metadata=head.metadata)
+        self._describe(types, n_rows, units=head.units, metadata=head.metadata)
 
     def _guess(self) -> dict[str, str]:
-        """Return the narrowest types that fit the first rows."""
-        compute = require("pyarrow.compute", "reading CSV", "csv")
-        text = dict.fromkeys(self._head.names, "str")
-        first = next(self._batches(text, self._head.names, read_ahead=False), None)
-
-        def narrowest(column: Any) -> str:
-            trimmed = compute.utf8_trim_whitespace(column)
-            given = trimmed.filter(compute.invert(compute.is_in(trimmed, self._pa.array(_NULLS))))
-            for name in _TYPES[:-1]:
-                with contextlib.suppress(self._pa.ArrowInvalid):
-                    given.cast(name)
-                    return name
-            return "str"
-
-        return text if first is None else {name: narrowest(first.column(name)[:_SAMPLE_ROWS]) for name in text}
+        """Return the types that pyarrow finds in the first block, and the narrowest for a column without values."""
+        first = next(self._batches({}, self._head.names, read_ahead=False), None)
+        if first is None:
+            return dict.fromkeys(self._head.names, "str")
+        usual = {"null": "int64", "int64": "int64", "double": "float64", "bool": "bool"}
+        types = {item.name: usual.get(str(item.type), "str") for item in first.schema}
+        for name in [name for name, kind in types.items() if kind == "float64"]:
+            values = first.column(name).drop_null().to_numpy()
+            if values.max() >= 2.0**63 and not np.mod(values, 1).any():  # whole numbers that only uint64 can hold
+                types[name] = "uint64"
+        return types
 
     def _widen(self, types: dict[str, str], mismatch: _TypeMismatchError) -> None:
         kind = types[mismatch.column]
@@ -86,7 +81,7 @@ class CsvReader(Reader):
         """Yield parsed blocks of the file; rows before `start_row` are parsed and dropped."""
         types = self.info.dtypes
         if self.info.n_rows == 0:
-            yield self._table({name: np.empty(0, dtype=types[name]) for name in names}, {}, 0)
+            yield self._table({name: (np.empty(0, dtype=types[name]), None) for name in names}, 0)
         row = 0
         try:
             for batch in self._batches(types, names):
@@ -99,12 +94,12 @@ class CsvReader(Reader):
             raise CatalogError(f"'{self.path}' changed while it was read: {mismatch}; read it again") from mismatch
 
     def _convert(self, batch: Any, names: tuple[str, ...], row: int) -> Catalog:
-        columns, masks = {}, {}
+        columns = {}
         for name in names:
-            values, masks[name] = to_numpy(self._pa, batch.column(name))
+            values, mask = to_numpy(self._pa, batch.column(name))
             kind = self.info.dtypes[name]
-            columns[name] = values if kind == "str" else values.astype(kind, copy=False)
-        return self._table(columns, masks, row)
+            columns[name] = (values if kind == "str" else values.astype(kind, copy=False)), mask
+        return self._table(columns, row)
 
     def _batches(self, types: Mapping[str, str], names: tuple[str, ...], read_ahead: bool = True) -> Iterator[Any]:
         """Yield the named columns of the file as record batches of the given types."""
@@ -122,7 +117,7 @@ class CsvReader(Reader):
                 invalid_row_handler=lambda row: "skip" if row.text.startswith("#") else "error",
             ),
             self._csv.ConvertOptions(
-                column_types={name: self._parsed_as(types[name]) for name in names},
+                column_types={name: self._parsed_as(kind) for name, kind in types.items() if name in names},
                 include_columns=list(names),
                 null_values=_NULLS,
                 strings_can_be_null=True,
@@ -226,7 +221,7 @@ def _marked(comments: Sequence[str], mark: str) -> dict[str, Any]:
     return {}
 
 
-class CsvWriter:
+class CsvWriter(Writer):
     """Write a CSV file, gzipped if `compression` is "gzip".
 
     CSV itself has no dtypes, units or metadata. They are kept in leading ``#`` comment lines, which the
@@ -263,11 +258,5 @@ class CsvWriter:
 
     def close(self) -> None:
         """Close the file."""
-        self._stream.close()
-        self._raw.close()
-
-    def abort(self) -> None:
-        """Close without finishing."""
-        for stream in (self._stream, self._raw):
-            with contextlib.suppress(OSError, ValueError):
-                stream.close()
+        with self._raw:
+            self._stream.close()

@@ -7,10 +7,10 @@ import json
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -85,41 +85,37 @@ class Reader(ABC):
             if pending and (len(pending[0]) or self.info.n_rows == 0):
                 yield Catalog.concatenate(pending)
 
-    def _info(self, dtypes: dict[str, str], n_rows: int, **more: dict[str, Any]) -> CatalogInfo:
-        units, metadata = more.get("units", {}), more.get("metadata", {})
-        return CatalogInfo(
-            str(self.path),
-            self.title.lower(),
-            tuple(dtypes),
-            dtypes,
-            units,
-            n_rows,
-            metadata,
-            more.get("unsupported", {}),
-        )
+    def _describe(self, dtypes: dict[str, str], n_rows: int, **more: dict[str, Any]) -> None:
+        facts = {"units": {}, "metadata": {}, **more}
+        path, format_name = str(self.path), self.title.lower()
+        self.info = CatalogInfo(path, format_name, names=tuple(dtypes), dtypes=dtypes, n_rows=n_rows, **facts)
 
-    def _table(self, columns: dict[str, AnyArray], masks: Mapping[str, BoolArray | None], row: int) -> Catalog:
-        """Return a piece of the file that starts at `row`."""
+    def _table(self, columns: Mapping[str, tuple[AnyArray, BoolArray | None]], row: int) -> Catalog:
+        """Return a piece of the file that starts at `row`, from values and mask of each column."""
         return Catalog(
-            columns,
-            masks={name: mask for name, mask in masks.items() if mask is not None},
+            {name: values for name, (values, _) in columns.items()},
+            masks={name: mask for name, (_, mask) in columns.items() if mask is not None},
             units={name: unit for name, unit in self.info.units.items() if name in columns},
             metadata=self.info.metadata,
             provenance=Provenance(str(self.path), self.title.lower(), row),
         )
 
 
-class Writer(Protocol):
+class Writer(ABC):
     """A file of one format being written, under its temporary name; made from the first chunk."""
 
+    @abstractmethod
     def write(self, chunk: Catalog) -> None:
         """Append rows; the columns are those of the first chunk."""
 
+    @abstractmethod
     def close(self) -> None:
         """Finish the file."""
 
     def abort(self) -> None:
-        """Let go of the file without finishing it; must not raise."""
+        """Let go of the file, which will be removed."""
+        with suppress(Exception):
+            self.close()
 
 
 def require(module: str, doing: str, extra: str) -> Any:
@@ -199,9 +195,10 @@ def dump_metadata(metadata: Mapping[str, Any]) -> str:
     return json.dumps(dict(metadata), default=_plain_json)
 
 
-def scalar_text(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """Return the plain entries of metadata as text, for programs that do not know our JSON entry."""
-    return {str(k): str(v) for k, v in metadata.items() if isinstance(v, str | int | float | bool)}
+def metadata_entries(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Return metadata as text by key: all of it as JSON, and plain entries for programs that do not know our key."""
+    plain = {str(k): str(v) for k, v in metadata.items() if isinstance(v, str | int | float | bool)}
+    return {**plain, METADATA_KEY: dump_metadata(metadata)} if metadata else {}
 
 
 def load_metadata(text: str) -> dict[str, Any]:

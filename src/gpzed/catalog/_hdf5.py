@@ -13,15 +13,14 @@ import numpy as np
 from gpzed._types import AnyArray, BoolArray
 from gpzed.catalog._format import (
     METADATA_KEY,
-    CatalogInfo,
     Reader,
+    Writer,
     dtype_name,
-    dump_metadata,
     load_metadata,
+    metadata_entries,
     portable,
     reading,
     require,
-    scalar_text,
     spans,
 )
 from gpzed.catalog.table import SUPPORTED_KINDS, Catalog
@@ -44,7 +43,7 @@ class Hdf5Reader(Reader):
         self._h5py = require("h5py", "reading HDF5", "hdf5")
         with self._h5py.File(path, "r") as file:
             self._group = self._find_group(file, group)
-            self.info = self._describe(file)
+            self._describe_columns(file)
 
     def _find_group(self, file: Any, group: str | None) -> str:
         found = self._tables(file)
@@ -89,7 +88,7 @@ class Hdf5Reader(Reader):
         order = [str(name) for name in node.attrs.get(_ORDER_KEY, ())]
         return {name: node[name] for name in (order if sorted(order) == sorted(names) else names)}
 
-    def _describe(self, file: Any) -> CatalogInfo:
+    def _describe_columns(self, file: Any) -> None:
         dtypes, units, unsupported = {}, {}, {}
         columns = self._columns(file)
         lengths = {name: len(item) for name, item in columns.items()}
@@ -109,7 +108,7 @@ class Hdf5Reader(Reader):
             if unit is not None:
                 units[name] = _text(unit)
         n_rows = next(iter(lengths.values()), 0)
-        return self._info(dtypes, n_rows, units=units, metadata=self._metadata(file), unsupported=unsupported)
+        self._describe(dtypes, n_rows, units=units, metadata=self._metadata(file), unsupported=unsupported)
 
     def _metadata(self, file: Any) -> dict[str, Any]:
         stored = {**file.attrs, **file[self._group].attrs}
@@ -123,12 +122,12 @@ class Hdf5Reader(Reader):
         with self._h5py.File(self.path, "r") as file:
             columns, stored_masks = self._columns(file), file.get(_MASK_GROUP, {})
             for start, stop in spans(self.info.n_rows, chunk_rows, start_row):
-                values, masks = {}, {}
+                found = {}
                 for name in names:
                     with reading(self.path, self.title, f", column {name!r}, rows {start} to {stop}"):
-                        values[name] = self._values(columns[name], name, start, stop)
-                        masks[name] = stored_masks[name][start:stop] if name in stored_masks else None
-                yield self._table(values, masks, start)
+                        mask = stored_masks[name][start:stop] if name in stored_masks else None
+                        found[name] = self._values(columns[name], name, start, stop), mask
+                yield self._table(found, start)
 
     def _values(self, item: Any, name: str, start: int, stop: int) -> AnyArray:
         if item.dtype.names:
@@ -183,7 +182,7 @@ class _GuardedFile(io.FileIO):
         return size or 0
 
 
-class Hdf5Writer:
+class Hdf5Writer(Writer):
     """Write an HDF5 group of resizable datasets, one per column.
 
     HDF5 keeps dtypes, units (attribute ``unit``) and metadata (attributes of the group; the whole of it as
@@ -216,7 +215,7 @@ class Hdf5Writer:
             if name in first.units:
                 item.attrs["unit"] = first.units[name]
         self._group.attrs[_ORDER_KEY] = np.array(first.names, dtype=self._h5py.string_dtype())
-        for key, text in {**scalar_text(metadata), METADATA_KEY: dump_metadata(metadata)}.items() if metadata else ():
+        for key, text in metadata_entries(metadata).items():
             if len(text) > 60_000:
                 raise CatalogError(
                     f"metadata {key!r} is {len(text)} characters long; HDF5 attributes hold 60000: shorten it"

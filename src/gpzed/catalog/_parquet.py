@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from gpzed._types import AnyArray
 from gpzed.catalog._arrow import dtype_of, to_arrow, to_numpy
-from gpzed.catalog._format import METADATA_KEY, Reader, dump_metadata, load_metadata, reading, require, scalar_text
+from gpzed.catalog._format import METADATA_KEY, Reader, Writer, load_metadata, metadata_entries, reading, require
 from gpzed.catalog.table import Catalog
 from gpzed.errors import CatalogError
 
@@ -37,7 +36,7 @@ class ParquetReader(Reader):
                 groups = [opened.metadata.row_group(g).num_rows for g in range(opened.num_row_groups)]
                 self._check_columns(opened.schema_arrow, file)
                 self._group_rows[file] = groups
-        self.info = self._describe()
+        self._describe_schema()
 
     def _open(self, file: Path) -> Any:
         return self._pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
@@ -55,7 +54,7 @@ class ParquetReader(Reader):
                     "all files of a folder must have the same columns"
                 )
 
-    def _describe(self) -> Any:
+    def _describe_schema(self) -> None:
         kinds = {item.name: dtype_of(self._pa, item.type) for item in self._schema}
         units = {}
         for item in self._schema:
@@ -67,7 +66,7 @@ class ParquetReader(Reader):
             metadata = load_metadata(stored[METADATA_KEY].decode("utf-8"))
         else:
             metadata = {k: v.decode("utf-8", "replace") for k, v in stored.items() if k not in _PRIVATE_KEYS}
-        return self._info(
+        self._describe(
             {name: kind for name, kind in kinds.items() if kind},
             sum(map(sum, self._group_rows.values())),
             units=units,
@@ -97,8 +96,7 @@ class ParquetReader(Reader):
                             row += batch.num_rows
 
     def _convert(self, batch: Any, names: tuple[str, ...], row: int) -> Catalog:
-        found = {name: to_numpy(self._pa, batch.column(name)) for name in names}
-        return self._table({k: v for k, (v, _) in found.items()}, {k: mask for k, (_, mask) in found.items()}, row)
+        return self._table({name: to_numpy(self._pa, batch.column(name)) for name in names}, row)
 
 
 def parquet_files(path: Path) -> list[Path]:
@@ -129,7 +127,7 @@ def _hats_catalogue(path: Path) -> Path | None:
     return path / "dataset" if is_hats and (path / "dataset").is_dir() else None
 
 
-class ParquetWriter:
+class ParquetWriter(Writer):
     """Write a Parquet file, one or more row groups per chunk.
 
     Parquet keeps everything a `Catalog` holds: dtypes, masks (as nulls), units (field metadata ``unit``), metadata
@@ -145,8 +143,7 @@ class ParquetWriter:
         for name in first.names:
             unit = {"unit": first.units[name]} if name in first.units else None
             fields.append(self._pa.field(name, self._type(name, first[name]), metadata=unit))
-        extra = {**scalar_text(metadata), METADATA_KEY: dump_metadata(metadata)} if metadata else None
-        self._schema = self._pa.schema(fields, metadata=extra)
+        self._schema = self._pa.schema(fields, metadata=metadata_entries(metadata) or None)
         encodings = {name: _encoding(first[name]) for name in first.names}
         self._writer = pq.ParquetWriter(
             path,
@@ -173,11 +170,6 @@ class ParquetWriter:
     def close(self) -> None:
         """Write the footer and close."""
         self._writer.close()
-
-    def abort(self) -> None:
-        """Close; the footer it writes goes to the temporary file only."""
-        with contextlib.suppress(Exception):
-            self._writer.close()
 
 
 def _encoding(values: AnyArray) -> str | None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from gpzed._types import AnyArray, FloatArray
-from gpzed.simulate.filters import SDSS_FILTERS, Filter
+from gpzed.simulate.instruments import SDSS_FILTERS, Filter
 from gpzed.simulate.spectra import (
     LINE_WAVELENGTHS,
     MAX_REDDENING,

@@ -86,19 +86,16 @@ class SimulatedSurvey:
     def columns(self, *, truth: bool = False, flux: bool = False) -> dict[str, AnyArray]:
         """Return the catalogue as named columns.
 
+        These are ``id``, ``ra``, ``dec``; ``mag_{band}``, ``mag_err_{band}``, ``flag_{band}``; ``z_spec``, NaN without
+        a spectrum; and ``spectroscopic``.
+
         Parameters
         ----------
         truth : bool, default=False
-            Add ``z_true``, ``true_mag_{band}``, ``true_type`` (0 early, 1 spiral, 2 starburst),
-            ``true_age`` and ``true_ebv``.
+            Add ``z_true``, ``true_mag_{band}``, ``true_type`` (0 early, 1 spiral, 2 starburst), ``true_age`` and
+            ``true_ebv``.
         flux : bool, default=False
             Add ``flux_{band}`` and ``flux_err_{band}`` in nJy.
-
-        Returns
-        -------
-        dict of str to ndarray of shape (n,)
-            ``id``, ``ra``, ``dec``; ``mag_{band}``, ``mag_err_{band}``, ``flag_{band}``; ``z_spec``, NaN
-            without a spectrum; ``spectroscopic``; and what was asked for.
         """
         columns: dict[str, AnyArray] = {"id": np.arange(len(self), dtype=np.int64), "ra": self.ra, "dec": self.dec}
         mag, mag_err = to_magnitudes(self.flux, self.flux_err, self.flag == MEASURED)
@@ -112,16 +109,11 @@ class SimulatedSurvey:
         columns["z_spec"] = np.where(self.spectroscopic, self.galaxies.z, np.nan)
         columns["spectroscopic"] = self.spectroscopic.copy()
         if truth:
-            columns |= self._truth_columns()
-        return columns
-
-    def _truth_columns(self) -> dict[str, AnyArray]:
-        columns: dict[str, AnyArray] = {"z_true": self.galaxies.z.copy()}
-        for k, band in enumerate(self.bands):
-            columns[f"true_mag_{band}"] = self.true_mag[:, k].copy()
-        columns["true_type"] = self.galaxies.kind.copy()
-        columns["true_age"] = self.galaxies.age.copy()
-        columns["true_ebv"] = self.galaxies.reddening.copy()
+            columns["z_true"] = self.galaxies.z.copy()
+            columns |= {f"true_mag_{band}": self.true_mag[:, k].copy() for k, band in enumerate(self.bands)}
+            columns["true_type"] = self.galaxies.kind.copy()
+            columns["true_age"] = self.galaxies.age.copy()
+            columns["true_ebv"] = self.galaxies.reddening.copy()
         return columns
 
 
@@ -156,16 +148,6 @@ def simulate_survey(
         Faintest observed magnitude in the reference band; None takes the survey's.
     depth_offset : float, default=0.0
         Magnitudes added to every 5σ depth; -1.25 is one year of the ten-year survey.
-
-    Returns
-    -------
-    SimulatedSurvey
-        Observations and truth.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------
