@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -207,69 +208,58 @@ class CatalogWriter:
         self._make_writer = make_writer
         self._writer: Writer | None = None
         self._first: Catalog | None = None
-        self._temporary: Path | None = None
-        self._failed = False
+        self._temporary: Path | None = None  # None before the context begins and after it has ended or failed
 
     def __enter__(self) -> CatalogWriter:
-        self._guarded(self._create)
+        with self._guarded():
+            self._temporary = create_beside(self.path)
         return self
-
-    def _create(self) -> None:
-        self._temporary = create_beside(self.path)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None or self._failed:
+        if kind is not None or self._temporary is None:
             self._abort()
-        else:
-            self._guarded(self._commit)
+            return
+        with self._guarded():
+            if self._writer is None:
+                raise CatalogError(
+                    f"'{self.path}': nothing was written; write at least one chunk (it may have no rows)"
+                )
+            self._writer.close()
+            commit(self._temporary, self.path)
+            self._writer = self._temporary = None
 
     def write(self, chunk: Catalog) -> None:
         """Append the rows of a chunk; the first chunk settles columns, dtypes and units."""
-        if self._temporary is None or self._failed:
+        if self._temporary is None:
             raise CatalogError(f"'{self.path}' is not open for writing; use `with open_writer(...) as writer:`")
-        self._guarded(lambda: self._write(chunk))
-
-    def _write(self, chunk: Catalog) -> None:
-        assert self._temporary is not None
-        if self._writer is None or self._first is None:
-            if not chunk.names:
-                raise CatalogError(f"'{self.path}': the table to write has no columns; give at least one")
-            self._writer = self._make_writer(self._temporary, chunk)
-            self._first = chunk.slice(0, 0)
-        check_same_columns(self._first, chunk)
-        self._writer.write(chunk.select(self._first.names))
-        self.rows_written += len(chunk)
-
-    def _commit(self) -> None:
-        if self._writer is None or self._temporary is None:
-            raise CatalogError(f"'{self.path}': nothing was written; write at least one chunk (it may have no rows)")
-        self._writer.close()
-        commit(self._temporary, self.path)
-        self._writer = self._temporary = None
+        with self._guarded():
+            if self._writer is None or self._first is None:
+                if not chunk.names:
+                    raise CatalogError(f"'{self.path}': the table to write has no columns; give at least one")
+                self._writer = self._make_writer(self._temporary, chunk)
+                self._first = chunk.slice(0, 0)
+            check_same_columns(self._first, chunk)
+            self._writer.write(chunk.select(self._first.names))
+            self.rows_written += len(chunk)
 
     def _abort(self) -> None:
-        self._failed = True
         if self._writer is not None:
             self._writer.abort()
-            self._writer = None
         if self._temporary is not None:
             discard(self._temporary)
-            self._temporary = None
+        self._writer = self._temporary = None
 
-    def _guarded(self, action: Callable[[], None]) -> None:
-        """Run a step of the writing; on any error clear up, and tell what a failing disk means."""
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Clear up on any error, and tell what a failing disk means."""
         try:
-            action()
-        except GPzError:
+            yield
+        except BaseException as error:
             self._abort()
-            raise
-        except (OSError, RuntimeError) as error:
-            self._abort()
-            raise CatalogError(_disk_message(self.path, error, self.rows_written)) from error
-        except BaseException:
-            self._abort()
+            if isinstance(error, OSError | RuntimeError) and not isinstance(error, GPzError):
+                raise CatalogError(_disk_message(self.path, error, self.rows_written)) from error
             raise
 
 

@@ -310,12 +310,6 @@ class Catalog:
             provenance=self._provenance,
         )
 
-    def with_metadata(self, metadata: Mapping[str, Any]) -> Catalog:
-        """Return the same columns with other metadata."""
-        table = self._rebuilt(self._columns, self._masks, 0)
-        table._metadata = dict(metadata)
-        return table
-
     @staticmethod
     def concatenate(tables: Iterable[Catalog]) -> Catalog:
         """Return the rows of several tables, one after the other.
