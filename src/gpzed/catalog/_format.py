@@ -25,34 +25,16 @@ METADATA_KEY = "gpzed_metadata"
 
 @dataclass(frozen=True)
 class CatalogInfo:
-    """What is known of a file without reading its rows.
-
-    Parameters
-    ----------
-    path, format : str
-        The file and the name of its format.
-    names : tuple of str
-        Columns that can be read, in order.
-    dtypes : dict of str to str
-        NumPy dtype name by column; "str" for text.
-    units : dict of str to str
-        Unit by column, where known.
-    n_rows : int
-        Number of rows.
-    metadata : dict
-        What the file says about itself.
-    unsupported : dict of str to str
-        Columns that cannot be read, with the reason.
-    """
+    """What is known of a file without reading its rows."""
 
     path: str
     format: str
-    names: tuple[str, ...]
-    dtypes: dict[str, str]
-    units: dict[str, str]
+    names: tuple[str, ...]  # columns that can be read, in order
+    dtypes: dict[str, str]  # NumPy dtype name by column; "str" for text
+    units: dict[str, str]  # unit by column, where known
     n_rows: int
-    metadata: dict[str, Any]
-    unsupported: dict[str, str] = field(default_factory=dict)
+    metadata: dict[str, Any]  # what the file says about itself
+    unsupported: dict[str, str] = field(default_factory=dict)  # columns that cannot be read, with the reason
 
 
 class Reader(ABC):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpzed._types import AnyArray, BoolArray
+from gpzed._types import AnyArray
 from gpzed.catalog._format import (
     METADATA_KEY,
     Reader,
@@ -46,13 +46,13 @@ class Hdf5Reader(Reader):
             self._describe_columns(file)
 
     def _find_group(self, file: Any, group: str | None) -> str:
+        if group is not None and group in file:
+            return group
         found = self._tables(file)
         if group is not None:
-            if group not in file:
-                raise CatalogError(
-                    f"'{self.path}' has no group {group!r}; tables are in {found}; choose with `hdf5_group=`"
-                )
-            return group
+            raise CatalogError(
+                f"'{self.path}' has no group {group!r}; tables are in {found}; choose with `hdf5_group=`"
+            )
         if not found:
             raise CatalogError(f"'{self.path}' holds no datasets; give an HDF5 file with one dataset per column")
         if len(found) > 1:
@@ -209,7 +209,7 @@ class Hdf5Writer(Writer):
         blocks = _ROWS_PER_BLOCK if len(first) > _ROWS_PER_BLOCK else None
         filters = {"compression": compression, "shuffle": compression is not None}
         for name in first.names:
-            values = _storable(first[name])
+            values = _without_times(first[name])
             kind = self._h5py.string_dtype() if values.dtype.kind == "U" else values.dtype
             item = self._create(self._group, name, values.shape[1:], kind, blocks, **filters)
             if name in first.units:
@@ -232,26 +232,23 @@ class Hdf5Writer(Writer):
     def write(self, chunk: Catalog) -> None:
         """Append rows."""
         for name in chunk.names:
-            values = _storable(chunk[name])
+            values, mask = _without_times(chunk[name]), chunk.masks.get(name)
             self._append(self._group[name], values.astype(object) if values.dtype.kind == "U" else values)
-            self._append_mask(name, chunk.masks.get(name), values.shape)
+            if mask is not None:
+                masks = self._file.require_group(_MASK_GROUP)
+                self._append(masks.get(name) or self._create(masks, name, values.shape[1:], bool), mask)
         self._n_rows += len(chunk)
         self._guard.check()
 
     def _append(self, item: Any, values: AnyArray) -> None:
+        """Write the next rows; HDF5 fills those that a mask left out before with False."""
         item.resize(self._n_rows + len(values), axis=0)
         item[self._n_rows :] = values
 
-    def _append_mask(self, name: str, mask: BoolArray | None, shape: tuple[int, ...]) -> None:
-        """Append to the mask, which starts at the first chunk that needs it; rows before are not masked."""
-        masks = self._file.require_group(_MASK_GROUP) if mask is not None else self._file.get(_MASK_GROUP, {})
-        if mask is not None and name not in masks:
-            self._create(masks, name, shape[1:], bool)
-        if name in masks:
-            self._append(masks[name], np.zeros(shape, dtype=bool) if mask is None else mask)
-
     def close(self) -> None:
         """Close the file."""
+        for mask in self._file.get(_MASK_GROUP, {}).values():
+            mask.resize(self._n_rows, axis=0)
         self._file.close()
         self._guard.close()
         self._guard.check()
@@ -264,5 +261,5 @@ class Hdf5Writer(Writer):
                 opened.close()
 
 
-def _storable(values: AnyArray) -> AnyArray:
+def _without_times(values: AnyArray) -> AnyArray:
     return portable(values) if values.dtype.kind == "M" else values

@@ -48,14 +48,7 @@ CHUNK_ROWS = 262_144
 
 
 def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
-    """Return the name of a file's format.
-
-    Parameters
-    ----------
-    path : path-like
-        The file; a folder means a folder of Parquet files.
-    format : str, optional
-        One of `FORMATS`; wins over the suffix.
+    """Return the name of a file's format: `format` if given, else what the suffix means; a folder holds Parquet files.
 
     Examples
     --------
@@ -103,21 +96,10 @@ def _open_reader(path: str | os.PathLike[str], format: str | None, hdf5_group: s
 def catalog_info(
     path: str | os.PathLike[str], *, format: str | None = None, hdf5_group: str | None = None
 ) -> CatalogInfo:
-    """Return columns, dtypes, units, number of rows and metadata of a file.
+    """Return columns, dtypes, units, number of rows and metadata of a file; parameters as for `iter_catalog`.
 
-    Parameters
-    ----------
-    path : path-like
-        File, or folder of Parquet files.
-    format : str, optional
-        Name of the format if the suffix does not tell it.
-    hdf5_group : str, optional
-        Group of an HDF5 file that holds the columns, if there are several.
-
-    Notes
-    -----
-    FITS, Parquet and HDF5 are asked for their headers only. CSV has none: it is read through once, in
-    constant memory. ECSV and VOTable are read whole.
+    FITS, Parquet and HDF5 are asked for their headers only. CSV has none: it is read through once, in constant memory.
+    ECSV and VOTable are read whole.
     """
     return _open_reader(path, format, hdf5_group).info
 
@@ -133,6 +115,9 @@ def iter_catalog(
 ) -> Iterator[Catalog]:
     """Iterate over a file in chunks, in row order and constant memory.
 
+    A file without rows gives one empty chunk, which has the columns. Missing files and columns raise `CatalogError` at
+    the call, damage further in when it is reached.
+
     Parameters
     ----------
     path : path-like
@@ -147,19 +132,6 @@ def iter_catalog(
         First row to read.
     hdf5_group : str, optional
         Group of an HDF5 file that holds the columns, if there are several.
-
-    Returns
-    -------
-    iterator of Catalog
-        A file without rows gives one empty chunk, which has the columns. Missing files and columns raise at
-        the call, damage further in when it is reached.
-
-    Raises
-    ------
-    CatalogError
-        The file, a column or a row is not as expected.
-    MissingDependencyError
-        The format needs an optional package.
     """
     if chunk_rows < 1:
         raise CatalogError(f"`chunk_rows` is {chunk_rows}; expected at least 1")
@@ -179,13 +151,7 @@ def read_catalog(
     format: str | None = None,
     hdf5_group: str | None = None,
 ) -> Catalog:
-    """Read a whole file into memory.
-
-    Parameters
-    ----------
-    path, columns, format, hdf5_group
-        As for `iter_catalog`.
-    """
+    """Read a whole file into memory; parameters as for `iter_catalog`."""
     chunks = iter_catalog(path, chunk_rows=1 << 20, columns=columns, format=format, hdf5_group=hdf5_group)
     return Catalog.concatenate(chunks)
 
@@ -193,13 +159,8 @@ def read_catalog(
 class CatalogWriter:
     """A catalogue file being written; use it as a context, made by `open_writer`.
 
-    The file appears under its name only when the context ends without an error; until then it has a temporary
-    name (``.name.xxxx.part``) in the same folder, which is removed on any error.
-
-    Attributes
-    ----------
-    rows_written : int
-        Rows given to the file so far.
+    The file appears under its name only when the context ends without an error; until then it has a temporary name
+    (``.name.xxxx.part``) in the same folder, which is removed on any error. `rows_written` counts the rows so far.
     """
 
     def __init__(self, path: Path, make_writer: Callable[[Path, Catalog], Writer]) -> None:
@@ -345,15 +306,7 @@ def write_catalog(
     compression: str | None = None,
     hdf5_group: str | None = None,
 ) -> None:
-    """Write a table to a file, whole or not at all.
-
-    Parameters
-    ----------
-    catalog : Catalog
-        The table.
-    path, format, metadata, compression, hdf5_group
-        As for `open_writer`.
-    """
+    """Write a table to a file, whole or not at all; parameters as for `open_writer`."""
     with open_writer(path, format, metadata, compression=compression, hdf5_group=hdf5_group) as writer:
         for start in range(0, max(len(catalog), 1), CHUNK_ROWS):
             writer.write(catalog.slice(start, start + CHUNK_ROWS))

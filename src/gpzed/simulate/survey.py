@@ -27,37 +27,17 @@ _PATCH = (150.0, 170.0, -5.0, 5.0)  # right ascension and declination limits, de
 
 @dataclass(frozen=True)
 class SimulatedSurvey:
-    """A simulated catalogue together with the truth behind it.
-
-    Parameters
-    ----------
-    instrument : Instrument
-        Bands, depths and limits as simulated.
-    detection_snr : float
-        Signal-to-noise ratio below which a band counts as not detected.
-    galaxies : Galaxies
-        True redshift, kind, age and dust.
-    true_mag : ndarray of shape (n, n_bands)
-        Noise-free AB magnitudes.
-    flux, flux_err : ndarray of shape (n, n_bands)
-        Observed fluxes and their errors in nJy; NaN where not observed, negative where noise won.
-    flag : ndarray of int8, shape (n, n_bands)
-        0 measured, 1 not detected, 2 not observed.
-    spectroscopic : ndarray of bool, shape (n,)
-        Whether the galaxy has a spectroscopic redshift.
-    ra, dec : ndarray of shape (n,)
-        Position in degrees.
-    """
+    """A simulated catalogue together with the truth behind it."""
 
     instrument: Instrument
-    detection_snr: float
-    galaxies: Galaxies
-    true_mag: FloatArray
-    flux: FloatArray
-    flux_err: FloatArray
-    flag: npt.NDArray[np.int8]
-    spectroscopic: BoolArray
-    ra: FloatArray
+    detection_snr: float  # signal-to-noise ratio below which a band counts as not detected
+    galaxies: Galaxies  # true redshift, kind, age and dust
+    true_mag: FloatArray  # (n, n_bands) noise-free AB magnitudes
+    flux: FloatArray  # (n, n_bands) observed, in nJy; NaN where not observed, negative where noise won
+    flux_err: FloatArray  # (n, n_bands)
+    flag: npt.NDArray[np.int8]  # (n, n_bands) 0 measured, 1 not detected, 2 not observed
+    spectroscopic: BoolArray  # (n,) whether the galaxy has a spectroscopic redshift
+    ra: FloatArray  # (n,) degrees
     dec: FloatArray
 
     def __len__(self) -> int:
@@ -87,15 +67,9 @@ class SimulatedSurvey:
         """Return the catalogue as named columns.
 
         These are ``id``, ``ra``, ``dec``; ``mag_{band}``, ``mag_err_{band}``, ``flag_{band}``; ``z_spec``, NaN without
-        a spectrum; and ``spectroscopic``.
-
-        Parameters
-        ----------
-        truth : bool, default=False
-            Add ``z_true``, ``true_mag_{band}``, ``true_type`` (0 early, 1 spiral, 2 starburst), ``true_age`` and
-            ``true_ebv``.
-        flux : bool, default=False
-            Add ``flux_{band}`` and ``flux_err_{band}`` in nJy.
+        a spectrum; ``spectroscopic``; with `flux` also ``flux_{band}`` and ``flux_err_{band}`` in nJy; with `truth`
+        also ``z_true``, ``true_mag_{band}``, ``true_type`` (0 early, 1 spiral, 2 starburst), ``true_age``,
+        ``true_ebv``.
         """
         columns: dict[str, AnyArray] = {"id": np.arange(len(self), dtype=np.int64), "ra": self.ra, "dec": self.dec}
         mag, mag_err = to_magnitudes(self.flux, self.flux_err, self.flag == MEASURED)

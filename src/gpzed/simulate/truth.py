@@ -29,21 +29,11 @@ _BATCH = 100_000
 
 @dataclass(frozen=True)
 class TruePdf:
-    """True redshift densities on a grid.
+    """True redshift densities on a grid."""
 
-    Parameters
-    ----------
-    grid : ndarray of shape (n_grid,)
-        Redshifts, ascending.
-    density : ndarray of shape (n, n_grid)
-        p(z), of unit trapezoidal integral.
-    effective_samples : ndarray of shape (n,)
-        Effective number of prior galaxies behind each row, (Σw)² / Σw²; a row with few is noisy.
-    """
-
-    grid: FloatArray
-    density: FloatArray
-    effective_samples: FloatArray
+    grid: FloatArray  # (n_grid,) redshifts, ascending
+    density: FloatArray  # (n, n_grid) p(z), of unit trapezoidal integral
+    effective_samples: FloatArray  # (n,) prior galaxies behind each row, (Σw)² / Σw²; a row with few is noisy
 
     def cdf_at(self, z: FloatArray) -> FloatArray:
         """Return each row's cumulative probability at its redshift in `z` (n,): the PIT when that is the truth."""
