@@ -115,7 +115,7 @@ def test_no_table_hdu(tmp_path):
     from astropy.io import fits
 
     fits.PrimaryHDU(np.zeros((3, 3))).writeto(tmp_path / "t.fits")
-    with pytest.raises(CatalogError, match=r"has no binary table; it has HDUs 0: PRIMARY \(PrimaryHDU\)"):
+    with pytest.raises(CatalogError, match=r"has no binary table; it has HDUs 0: PRIMARY \(IMAGE\)"):
         read_catalog(tmp_path / "t.fits")
 
 

@@ -7,6 +7,7 @@ import csv
 import gzip
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,9 @@ _NULLS = ["", "null", "NULL", "Null", "NA", "N/A", "n/a", "None", "none", "--", 
 _TYPES = ("int64", "uint64", "float64", "bool", "str")
 """What a column may turn out to hold, each tried when a value does not fit the one before."""
 _BLOCK_BYTES = 1 << 22
+_MAX_HEAD = 1 << 24
+"""Characters that comments and header may take together."""
+_MAX_COLUMNS = 10_000
 
 
 class CsvReader(Reader):
@@ -167,12 +171,14 @@ def _read_head(path: Path) -> _Head:
     comments: list[str] = []
     opener: Any = gzip.open if is_gzipped(path) else open
     with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
-        for line in stream:
+        left = _MAX_HEAD
+        while line := stream.readline(left):
+            left -= len(line)
+            if left <= 0:
+                raise ValueError(f"comments and header go on for more than {_MAX_HEAD} characters")
             if line.strip() and not line.startswith("#"):
                 break
             comments.append(line.rstrip("\r\n"))
-        else:
-            line = ""
         stream.read(_BLOCK_BYTES)  # raises if the text is not UTF-8, which pyarrow reports less clearly
     delimiter = next((mark for mark in ",\t;" if mark in line), ",")
     names = _fields(line, delimiter)
@@ -185,13 +191,17 @@ def _read_head(path: Path) -> _Head:
                 "the first line that is no comment must name the columns"
             )
         names, skip = header, skip - 1
-    for i, name in enumerate(names):
-        if not name:
-            raise CatalogError(f"'{path}': column {i + 1} of {len(names)} has no name; complete the header line")
-        if name in names[:i]:
-            raise CatalogError(f"'{path}': column {name!r} appears twice in the header; rename one")
+    if len(names) > _MAX_COLUMNS:
+        raise CatalogError(f"'{path}' has {len(names)} columns; expected at most {_MAX_COLUMNS}: check the header line")
+    if not all(names):
+        raise CatalogError(
+            f"'{path}': column {names.index('') + 1} of {len(names)} has no name; complete the header line"
+        )
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise CatalogError(f"'{path}': column {twice[0]!r} appears twice in the header; rename one")
     columns, metadata = _marked(comments, _COLUMNS_MARK), _marked(comments, _METADATA_MARK)
-    if list(columns) != names:
+    if list(columns) != names or not all(isinstance(column, dict) for column in columns.values()):
         return _Head(tuple(names), skip, delimiter, metadata=metadata)
     dtypes = {name: str(column.get("dtype", "str")) for name, column in columns.items()}
     units = {name: str(column["unit"]) for name, column in columns.items() if "unit" in column}
@@ -215,7 +225,7 @@ def _marked(comments: Sequence[str], mark: str) -> dict[str, Any]:
     """Return the JSON of the comment that starts with `mark`; nothing if it is absent or damaged."""
     for line in comments:
         if line.startswith(mark):
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 found = json.loads(line[len(mark) :])
                 return found if isinstance(found, dict) else {}
     return {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import re
 import warnings
@@ -61,6 +62,7 @@ _METADATA_CARD = METADATA_KEY[:8].upper()
 _NOT_METADATA = re.compile(r"(COMMENT|HISTORY|CHECKSUM|DATASUM|EXTNAME|LONGSTRN|CONTINUE|T[A-Z]{3,4}\d+|)")
 _BLOCK = 2880
 _COPY_BYTES = 1 << 24
+_MAX_HEADER_BYTES = 1 << 25
 
 
 @dataclass
@@ -139,8 +141,7 @@ class FitsReader(Reader):
         self._gzipped = is_gzipped(path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with fits.open(path, memmap=True, lazy_load_hdus=True) as hdus:
-                self._describe_table(self._first_table(fits, hdus))
+            self._describe_table(self._first_table(fits))
         held = (path.stat().st_size - self._offset) // max(self._dtype.itemsize, 1)
         if held < self.info.n_rows and not self._gzipped:
             raise CatalogError(
@@ -148,22 +149,38 @@ class FitsReader(Reader):
                 f"{self._dtype.itemsize} bytes, the file holds {max(held, 0)}; fetch it again"
             )
 
-    def _first_table(self, fits: Any, hdus: Any) -> Any:
-        seen = []
-        for i, hdu in enumerate(hdus):
-            if not hasattr(hdu, "fileinfo"):  # astropy may find damaged HDUs in gzipped files without end
-                raise ValueError(f"HDU {i} is damaged")
-            table = isinstance(hdu, fits.BinTableHDU)
-            if table and not hdu.header.get("ZIMAGE") and not hdu.header.get("ZTABLE"):
-                return hdu
-            seen.append(f"{i}: {hdu.name or 'unnamed'} ({'tile-compressed' if table else type(hdu).__name__})")
+    def _open(self) -> Any:
+        return (gzip.open if self._gzipped else open)(self.path, "rb")
+
+    def _first_table(self, fits: Any) -> Any:
+        """Return the table as its header describes it, and note where its rows begin.
+
+        `astropy.io.fits.open` would unpack gzipped files whole, and believe what damaged headers say of their size.
+        """
+        seen: list[str] = []
+        with self._open() as stream:
+            while raw := _read_header(stream, first=not seen):
+                header = fits.Header.fromstring(raw)
+                kind = header.get("XTENSION", "IMAGE")
+                if kind == "BINTABLE" and not header.get("ZIMAGE") and not header.get("ZTABLE"):
+                    if not 0 <= header["TFIELDS"] <= 999:
+                        raise ValueError(f"TFIELDS is {header['TFIELDS']}; a table has at most 999 columns")
+                    self._offset: int = stream.tell()
+                    return fits.BinTableHDU.fromstring(raw)
+                note = "tile-compressed" if kind == "BINTABLE" else kind
+                seen.append(f"{len(seen)}: {header.get('EXTNAME', 'unnamed' if seen else 'PRIMARY')} ({note})")
+                stream.seek(stream.tell() + _data_bytes(header))
         raise CatalogError(
             f"'{self.path}' has no binary table; it has HDUs {', '.join(seen)}; give a file with a BINTABLE extension"
         )
 
     def _describe_table(self, hdu: Any) -> None:
-        self._offset: int = hdu.fileinfo()["datLoc"]
         self._dtype = np.dtype(hdu.columns.dtype.newbyteorder(">"))
+        n_rows, width = hdu.header["NAXIS2"], hdu.header["NAXIS1"]
+        if width != self._dtype.itemsize or n_rows < 0:
+            raise ValueError(
+                f"NAXIS1 and NAXIS2 are {width} and {n_rows}, the columns take {self._dtype.itemsize} bytes"
+            )
         ours = load_metadata(hdu.header[_METADATA_CARD]) if _METADATA_CARD in hdu.header else None
         self._columns: dict[str, _Column] = {}
         units, unsupported = {}, {}
@@ -181,7 +198,7 @@ class FitsReader(Reader):
                 units[column.name] = str(column.unit)
         self._describe(
             {name: dtype_name(item.decode(np.empty(0, item.raw))[0].dtype) for name, item in self._columns.items()},
-            int(hdu.header["NAXIS2"]),
+            n_rows,
             units=units | (ours or {}).get("units", {}),
             metadata=_foreign_metadata(hdu.header) if ours is None else ours.get("metadata", {}),
             unsupported=unsupported,
@@ -190,8 +207,7 @@ class FitsReader(Reader):
     def rows(self, names: tuple[str, ...], chunk_rows: int, start_row: int) -> Iterator[Catalog]:
         """Yield rows as they come from the stream; unlike a memory map it survives a file cut short meanwhile."""
         width = self._dtype.itemsize
-        opener: Any = gzip.open if self._gzipped else open
-        with opener(self.path, "rb") as stream:
+        with self._open() as stream:
             stream.seek(self._offset + start_row * width)
             for start, stop in spans(self.info.n_rows, chunk_rows, start_row):
                 data = stream.read((stop - start) * width)
@@ -211,6 +227,32 @@ class FitsReader(Reader):
                 f"'{self.path}', rows {start} to {start + len(raw) - 1}: column {name!r} holds text that is not "
                 f"UTF-8 ({error.reason}); leave the column out or repair the file"
             ) from error
+
+
+def _read_header(stream: Any, first: bool) -> bytes:
+    """Read a header, whole blocks up to its END card; nothing at the end of the file."""
+    header = bytearray()
+    while block := stream.read(_BLOCK):
+        header += block
+        if first and not header.startswith(b"SIMPLE  ="):
+            raise ValueError("it does not begin with the keyword SIMPLE")
+        if any(block.startswith(b"END     ", at) for at in range(0, len(block), 80)):
+            return bytes(header)
+        if len(header) > _MAX_HEADER_BYTES:
+            raise ValueError(f"a header goes on for more than {_MAX_HEADER_BYTES} bytes")
+    if header:
+        raise ValueError("a header has no END card")
+    return b""
+
+
+def _data_bytes(header: Any) -> int:
+    """Return the size of the data after a header, in whole blocks."""
+    axes = [int(header[f"NAXIS{k}"]) for k in range(1, int(header["NAXIS"]) + 1)]
+    if header.get("GROUPS") is True and axes and axes[0] == 0:
+        axes = axes[1:]
+    values = math.prod(axes) if axes else 0
+    size = abs(int(header["BITPIX"])) // 8 * int(header.get("GCOUNT", 1)) * (int(header.get("PCOUNT", 0)) + values)
+    return max(size + -size % _BLOCK, 0)
 
 
 def _foreign_metadata(header: Any) -> dict[str, Any]:

@@ -116,8 +116,13 @@ def reading(path: Path, format_name: str, what: str = "") -> Iterator[None]:
     """Turn whatever a library raises over a bad file into one CatalogError."""
     try:
         yield
-    except (GPzError, MemoryError):
+    except GPzError:
         raise
+    except MemoryError as error:
+        raise CatalogError(
+            f"'{path}'{what} does not fit into memory as {format_name}: {error or 'no more memory'}; read fewer rows "
+            "or columns at a time; if the file is small, it is damaged: fetch it again"
+        ) from error
     except PermissionError as error:
         raise CatalogError(f"'{path}' cannot be read: {error.strerror}; check the file's permissions") from error
     except Exception as error:
@@ -187,7 +192,7 @@ def load_metadata(text: str) -> dict[str, Any]:
     """Return metadata stored by `dump_metadata`; damaged text is kept as it is."""
     try:
         stored = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {METADATA_KEY: text}
     return stored if isinstance(stored, dict) else {METADATA_KEY: stored}
 

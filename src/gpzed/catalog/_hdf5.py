@@ -31,6 +31,10 @@ _MASK_GROUP = "_gpzed_mask"
 _ORDER_KEY = "gpzed_columns"
 """Attribute that keeps the order of the columns, which HDF5 sorts by name."""
 _ROWS_PER_BLOCK = 1 << 16
+_MAX_DEPTH = 16
+"""Groups within groups in which tables are looked for."""
+_MAX_UNPACKED = 1 << 15
+"""Times that compressed values may grow: some 1000 by gzip, more by zstd."""
 
 
 class Hdf5Reader(Reader):
@@ -46,10 +50,11 @@ class Hdf5Reader(Reader):
             self._describe_columns(file)
 
     def _find_group(self, file: Any, group: str | None) -> str:
-        if group is not None and group in file:
-            return group
         found = self._tables(file)
         if group is not None:
+            node = file.get(group)
+            if node is not None and node.file.filename == file.filename:
+                return group
             raise CatalogError(
                 f"'{self.path}' has no group {group!r}; tables are in {found}; choose with `hdf5_group=`"
             )
@@ -61,17 +66,29 @@ class Hdf5Reader(Reader):
         return found[0]
 
     def _tables(self, file: Any) -> list[str]:
-        """Return the groups that hold datasets, and the compound datasets."""
-        found = ["/"] if any(map(self._is_column, file.values())) else []
+        """Return the groups that hold datasets, and the compound datasets, each once."""
+        found, seen, groups = [], set(), [("/", file["/"])]
+        for path, group in groups:  # grows on the way
+            place = self._h5py.h5o.get_info(group.id).addr
+            if place in seen or path.count("/") > _MAX_DEPTH:
+                continue
+            seen.add(place)
+            items = self._items(group)
+            if any(map(self._is_column, items.values())):
+                found.append(path)
+            for name, item in items.items():
+                below = f"{path}{name}" if path == "/" else f"{path}/{name}"
+                if isinstance(item, self._h5py.Group) and below != f"/{_MASK_GROUP}":
+                    groups.append((below, item))
+                elif self._is_dataset(item) and item.dtype.names:
+                    found.append(below)
+        return [path.removeprefix("/") or "/" for path in found]
 
-        def visit(name: str, item: Any) -> None:
-            if name.split("/")[0] == _MASK_GROUP:
-                return
-            if item.dtype.names if self._is_dataset(item) else any(map(self._is_column, item.values())):
-                found.append(name)
-
-        file.visititems(visit)
-        return found
+    def _items(self, group: Any) -> dict[str, Any]:
+        """Return what a group holds, by name; links to other files are not followed."""
+        kinds = {name: group.get(name, getclass=True, getlink=True) for name in group}
+        items = {name: group[name] for name, kind in kinds.items() if kind is not self._h5py.ExternalLink}
+        return {name: item for name, item in items.items() if item.file.filename == group.file.filename}
 
     def _is_dataset(self, item: Any) -> bool:
         return isinstance(item, self._h5py.Dataset)
@@ -84,7 +101,7 @@ class Hdf5Reader(Reader):
         node = file[self._group]
         if self._is_dataset(node):
             return dict.fromkeys(node.dtype.names or (), node)
-        names = [name for name, item in node.items() if self._is_column(item)]
+        names = [name for name, item in self._items(node).items() if self._is_column(item)]
         order = [str(name) for name in node.attrs.get(_ORDER_KEY, ())]
         return {name: node[name] for name in (order if sorted(order) == sorted(names) else names)}
 
@@ -100,6 +117,7 @@ class Hdf5Reader(Reader):
         for name, item in columns.items():
             dtype = item.dtype[name] if item.dtype.names else item.dtype
             text = self._h5py.check_string_dtype(dtype) is not None
+            self._check_storage(name, item)
             if not text and dtype.base.kind not in SUPPORTED_KINDS + "S":
                 unsupported[name] = f"HDF5 type {dtype}"
                 continue
@@ -109,6 +127,16 @@ class Hdf5Reader(Reader):
                 units[name] = _text(unit)
         n_rows = next(iter(lengths.values()), 0)
         self._describe(dtypes, n_rows, units=units, metadata=self._metadata(file), unsupported=unsupported)
+
+    def _check_storage(self, name: str, item: Any) -> None:
+        """Refuse data that are in other files, and sizes that no data stand behind."""
+        if item.external or item.is_virtual:
+            raise CatalogError(
+                f"'{self.path}': the values of {name!r} are in another file, which is not supported; copy them here"
+            )
+        declared, stored = item.size * item.dtype.itemsize, item.id.get_storage_size()
+        if declared > _MAX_UNPACKED * stored + (1 << 24):
+            raise ValueError(f"{name!r} has shape {item.shape} but holds only {stored} bytes")
 
     def _metadata(self, file: Any) -> dict[str, Any]:
         stored = {**file.attrs, **file[self._group].attrs}
@@ -120,7 +148,8 @@ class Hdf5Reader(Reader):
     def rows(self, names: tuple[str, ...], chunk_rows: int, start_row: int) -> Iterator[Catalog]:
         """Yield slices of the datasets."""
         with self._h5py.File(self.path, "r") as file:
-            columns, stored_masks = self._columns(file), file.get(_MASK_GROUP, {})
+            columns, top = self._columns(file), self._items(file)
+            stored_masks = self._items(top[_MASK_GROUP]) if _MASK_GROUP in top else {}
             for start, stop in spans(self.info.n_rows, chunk_rows, start_row):
                 found = {}
                 for name in names:

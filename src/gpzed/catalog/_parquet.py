@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,9 @@ class ParquetReader(Reader):
     def _check_columns(self, schema: Any, file: Path) -> None:
         """Raise unless a further file of a folder has the columns of the first."""
         self._schema = self._schema or schema
+        twice = [name for name, count in Counter(schema.names).items() if count > 1]
+        if twice:
+            raise CatalogError(f"'{file}': column {twice[0]!r} appears twice; rename one")
         for item in self._schema:
             found = schema.get_field_index(item.name)
             if found < 0 or schema.field(found).type != item.type:
@@ -60,10 +64,10 @@ class ParquetReader(Reader):
         for item in self._schema:
             stored_unit = (item.metadata or {}).get(b"unit") or (item.metadata or {}).get(b"units")
             if stored_unit and kinds[item.name]:
-                units[item.name] = stored_unit.decode("utf-8")
+                units[item.name] = stored_unit.decode("utf-8", "replace")
         stored = {k.decode("utf-8", "replace"): v for k, v in (self._schema.metadata or {}).items()}
         if METADATA_KEY in stored:
-            metadata = load_metadata(stored[METADATA_KEY].decode("utf-8"))
+            metadata = load_metadata(stored[METADATA_KEY].decode("utf-8", "replace"))
         else:
             metadata = {k: v.decode("utf-8", "replace") for k, v in stored.items() if k not in _PRIVATE_KEYS}
         self._describe(
@@ -122,6 +126,8 @@ def _hats_catalogue(path: Path) -> Path | None:
     collection = path / "collection.properties"
     if collection.is_file():
         found = re.search(r"(?m)^hats_primary_table_url\s*=\s*(\S+)", collection.read_text(encoding="utf-8"))
+        if found is not None and not (path / found[1]).resolve().is_relative_to(path.resolve()):
+            raise CatalogError(f"'{collection}' names a table outside of its folder, '{found[1]}'; give that folder")
         path = path if found is None else path / found[1]
     is_hats = any((path / name).is_file() for name in ("hats.properties", "properties"))
     return path / "dataset" if is_hats and (path / "dataset").is_dir() else None
