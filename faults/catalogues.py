@@ -124,7 +124,8 @@ def make_seeds(folder: Path) -> dict[str, list[bytes]]:
         table.write(folder / f"foreign{suffix}", format=name, overwrite=True)
         seeds.setdefault(suffix, []).append((folder / f"foreign{suffix}").read_bytes())
     for name in ("binary", "binary2"):
-        table.write(folder / "binary.vot", format="votable", tabledata_format=name, overwrite=True)
+        part = table if name == "binary2" else table["mag_g", "mag_err_g", "flag", "name"]  # no nulls in the first
+        part.write(folder / "binary.vot", format="votable", tabledata_format=name, overwrite=True)
         seeds[".vot"].append((folder / "binary.vot").read_bytes())
     seeds[".fits"].append(_foreign_fits())
     seeds[".fits.gz"] = [gzip.compress(data) for data in seeds[".fits"]]
@@ -140,7 +141,7 @@ def make_seeds(folder: Path) -> dict[str, list[bytes]]:
 
 def _foreign_fits() -> bytes:
     columns = [
-        fits.Column("SCALED", "I", array=np.arange(60.0), bscale=0.5, bzero=3.0),
+        fits.Column("SCALED", "I", array=np.arange(60, dtype=np.int16), null=7),
         fits.Column("FLUX", "3E", array=np.ones((60, 3)), unit="nJy"),
         fits.Column("BITS", "8X", array=np.ones((60, 8), bool)),
         fits.Column("VARIABLE", "PE()", array=np.array([np.ones(k % 3) for k in range(60)], dtype=object)),

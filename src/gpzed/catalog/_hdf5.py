@@ -28,8 +28,6 @@ from gpzed.errors import CatalogError
 
 _MASK_GROUP = "_gpzed_mask"
 """Group that holds the masks of the columns that have any, beside the data."""
-_ORDER_KEY = "gpzed_columns"
-"""Attribute that keeps the order of the columns, which HDF5 sorts by name."""
 _ROWS_PER_BLOCK = 1 << 16
 _MAX_DEPTH = 16
 """Groups within groups in which tables are looked for."""
@@ -101,9 +99,7 @@ class Hdf5Reader(Reader):
         node = file[self._group]
         if self._is_dataset(node):
             return dict.fromkeys(node.dtype.names or (), node)
-        names = [name for name, item in self._items(node).items() if self._is_column(item)]
-        order = [str(name) for name in node.attrs.get(_ORDER_KEY, ())]
-        return {name: node[name] for name in (order if sorted(order) == sorted(names) else names)}
+        return {name: item for name, item in self._items(node).items() if self._is_column(item)}
 
     def _describe_columns(self, file: Any) -> None:
         dtypes, units, unsupported = {}, {}, {}
@@ -142,7 +138,7 @@ class Hdf5Reader(Reader):
         stored = {**file.attrs, **file[self._group].attrs}
         if METADATA_KEY in stored:
             return load_metadata(_text(stored[METADATA_KEY]))
-        plain = {k: v.decode() if isinstance(v, bytes) else v for k, v in stored.items() if k != _ORDER_KEY}
+        plain = {k: v.decode() if isinstance(v, bytes) else v for k, v in stored.items()}
         return {k: v.item() if isinstance(v, np.generic) else v for k, v in plain.items() if np.ndim(v) == 0}
 
     def rows(self, names: tuple[str, ...], chunk_rows: int, start_row: int) -> Iterator[Catalog]:
@@ -232,8 +228,9 @@ class Hdf5Writer(Writer):
             if "/" in name or name in (".", ""):
                 raise CatalogError(f"column name {name!r} cannot be stored in HDF5; rename it without '/'")
         self._guard = _GuardedFile(path, "r+")
-        self._file = self._h5py.File(self._guard, "w", libver=("earliest", "v110"))
-        self._group = self._file.require_group(group or "photometry")
+        self._file = self._h5py.File(self._guard, "w", libver=("earliest", "v110"), track_order=True)
+        name = (group or "photometry").strip("/")
+        self._group = self._file.create_group(name, track_order=True) if name else self._file
         self._n_rows = 0
         blocks = _ROWS_PER_BLOCK if len(first) > _ROWS_PER_BLOCK else None
         filters = {"compression": compression, "shuffle": compression is not None}
@@ -242,14 +239,13 @@ class Hdf5Writer(Writer):
             kind = self._h5py.string_dtype() if values.dtype.kind == "U" else values.dtype
             item = self._create(self._group, name, values.shape[1:], kind, blocks, **filters)
             if name in first.units:
-                item.attrs["unit"] = first.units[name]
-        self._group.attrs[_ORDER_KEY] = np.array(first.names, dtype=self._h5py.string_dtype())
+                item.attrs["unit"] = np.bytes_(first.units[name].encode())
         for key, text in metadata_entries(metadata).items():
-            if len(text) > 60_000:
+            if len(text.encode()) > 60_000:
                 raise CatalogError(
                     f"metadata {key!r} is {len(text)} characters long; HDF5 attributes hold 60000: shorten it"
                 )
-            self._group.attrs[key] = text
+            self._group.attrs[key] = np.bytes_(text.encode())  # of fixed length: HDF5 may hang over a damaged heap
 
     def _create(
         self, group: Any, name: str, shape: tuple[int, ...], kind: Any, blocks: int | None = None, **filters: Any
