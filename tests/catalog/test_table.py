@@ -80,7 +80,6 @@ def test_select_slice_take_with_columns():
     assert more.names == ("id", "mag_g", "name", "z")
     assert not more.has_mask("id")
     assert more.units == {"mag_g": "mag", "z": "1"}
-    assert table.with_metadata({"k": 1}).metadata == {"k": 1}
 
 
 def test_concatenate_inverts_slicing():

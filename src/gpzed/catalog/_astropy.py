@@ -1,7 +1,12 @@
-"""ECSV and VOTable through astropy, read whole."""
+"""ECSV and VOTable through astropy, read whole.
+
+Both formats can ask more of their reader than to read them, and astropy obliges: it unpacks compressed files, and opens
+whatever file or address a VOTable names. Such files are refused here.
+"""
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +18,22 @@ from gpzed.catalog._format import Reader, dtype_name, require, spans
 from gpzed.catalog.table import SUPPORTED_KINDS, Catalog
 from gpzed.errors import CatalogError
 
+_COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"PK\x03\x04", b"\x1f\x9d")
+"""First bytes of compressed files."""
+_REACHES_OUT = re.compile(rb"""<!ENTITY|<(?:\w+:)?STREAM\b(?:[^>"']|"[^"]*"|'[^']*')*?\bhref""", re.IGNORECASE)
+"""Entities, and data that are elsewhere."""
+_MAX_METADATA = 100_000
+"""Values that an entry of the metadata may hold in all; YAML can make billions of a few bytes."""
+
 
 class _WholeReader(Reader):
     """A table in memory, handed out in chunks."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        with path.open("rb") as stream:
+            if stream.read(6).startswith(_COMPRESSED):
+                raise CatalogError(f"'{path}' is compressed, which is not supported for {self.title}; unpack it first")
 
     def _hold(self, table: Any) -> None:
         """Take the columns of an astropy table, and note those that cannot be in a `Catalog`."""
@@ -29,11 +47,11 @@ class _WholeReader(Reader):
             masked = isinstance(column, np.ma.MaskedArray)
             columns[name] = np.ma.MaskedArray(column.data, mask=column.mask) if masked else np.asarray(column)
         self._columns = Catalog(columns, n_rows=len(table))
-        self.info = self._info(
+        self._describe(
             {name: dtype_name(self._columns[name].dtype) for name in columns},
             len(table),
             units={name: str(table[name].unit) for name in columns if getattr(table[name], "unit", None) is not None},
-            metadata={k: v for k, v in table.meta.items() if isinstance(v, str | int | float | bool | list | dict)},
+            metadata={k: v for k, v in table.meta.items() if isinstance(k, str) and _is_plain(v, [_MAX_METADATA])},
             unsupported=unsupported,
         )
 
@@ -41,7 +59,17 @@ class _WholeReader(Reader):
         """Yield slices of the table."""
         for start, stop in spans(self.info.n_rows, chunk_rows, start_row):
             part = self._columns.slice(start, stop)
-            yield self._table({k: part[k] for k in names}, {k: part.masks.get(k) for k in names}, start)
+            yield self._table({name: (part[name], part.masks.get(name)) for name in names}, start)
+
+
+def _is_plain(value: Any, left: list[int], depth: int = 0) -> bool:
+    """Return whether JSON can hold a value, in `left` numbers and texts or fewer."""
+    left[0] -= 1
+    if isinstance(value, dict):
+        value = [*value, *value.values()] if all(isinstance(key, str) for key in value) else object()
+    if isinstance(value, list):
+        return depth < 20 and all(left[0] > 0 and _is_plain(item, left, depth + 1) for item in value)
+    return value is None or isinstance(value, str | int | float | bool)
 
 
 class EcsvReader(_WholeReader):
@@ -63,6 +91,11 @@ class VotableReader(_WholeReader):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         votable = require("astropy.io.votable", "reading VOTable", "fits")
+        if _REACHES_OUT.search(path.read_bytes().replace(b"\0", b"")):  # without its zeros UTF-16 is ASCII
+            raise CatalogError(
+                f"'{path}' declares entities, or data in another place (a STREAM with href), which is not supported; "
+                "give a VOTable that holds its data"
+            )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tables = [table for table in votable.parse(path, verify="ignore").iter_tables() if table.fields]

@@ -7,6 +7,7 @@ import csv
 import gzip
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpzed.catalog._arrow import to_arrow, to_numpy
-from gpzed.catalog._format import Reader, dtype_name, dump_metadata, is_gzipped, portable, require
+from gpzed.catalog._format import Reader, Writer, dtype_name, dump_metadata, is_gzipped, portable, require
 from gpzed.catalog.table import Catalog
 from gpzed.errors import CatalogError
 
@@ -28,14 +29,14 @@ _NULLS = ["", "null", "NULL", "Null", "NA", "N/A", "n/a", "None", "none", "--", 
 _TYPES = ("int64", "uint64", "float64", "bool", "str")
 """What a column may turn out to hold, each tried when a value does not fit the one before."""
 _BLOCK_BYTES = 1 << 22
-_SAMPLE_ROWS = 1000
+_MAX_HEAD = 1 << 24
+"""Characters that comments and header may take together."""
+_MAX_COLUMNS = 10_000
 
 
 class CsvReader(Reader):
     """A CSV file with a header line, after any number of ``#`` comment lines.
 
-    Notes
-    -----
     A CSV file does not say what its columns hold, and a guess from the first rows (as pyarrow makes it) can be wrong
     further down (99 at the top, 22.5 below). So the file is read once from end to end to settle the types and count
     the rows; a column is integer only if every value is. Files written by gpzed declare their types.
@@ -56,24 +57,20 @@ class CsvReader(Reader):
                 break
             except _TypeMismatchError as mismatch:
                 self._widen(types, mismatch)
-        self.info = self._info(types, n_rows, units=head.units, metadata=head.metadata)
+        self._describe(types, n_rows, units=head.units, metadata=head.metadata)
 
     def _guess(self) -> dict[str, str]:
-        """Return the narrowest types that fit the first rows."""
-        compute = require("pyarrow.compute", "reading CSV", "csv")
-        text = dict.fromkeys(self._head.names, "str")
-        first = next(self._batches(text, self._head.names, read_ahead=False), None)
-
-        def narrowest(column: Any) -> str:
-            trimmed = compute.utf8_trim_whitespace(column)
-            given = trimmed.filter(compute.invert(compute.is_in(trimmed, self._pa.array(_NULLS))))
-            for name in _TYPES[:-1]:
-                with contextlib.suppress(self._pa.ArrowInvalid):
-                    given.cast(name)
-                    return name
-            return "str"
-
-        return text if first is None else {name: narrowest(first.column(name)[:_SAMPLE_ROWS]) for name in text}
+        """Return the types that pyarrow finds in the first block, and the narrowest for a column without values."""
+        first = next(self._batches({}, self._head.names, read_ahead=False), None)
+        if first is None:
+            return dict.fromkeys(self._head.names, "str")
+        usual = {"null": "int64", "int64": "int64", "double": "float64", "bool": "bool"}
+        types = {item.name: usual.get(str(item.type), "str") for item in first.schema}
+        for name in [name for name, kind in types.items() if kind == "float64"]:
+            values = first.column(name).drop_null().to_numpy()
+            if values.max() >= 2.0**63 and not np.mod(values, 1).any():  # whole numbers that only uint64 can hold
+                types[name] = "uint64"
+        return types
 
     def _widen(self, types: dict[str, str], mismatch: _TypeMismatchError) -> None:
         kind = types[mismatch.column]
@@ -88,7 +85,7 @@ class CsvReader(Reader):
         """Yield parsed blocks of the file; rows before `start_row` are parsed and dropped."""
         types = self.info.dtypes
         if self.info.n_rows == 0:
-            yield self._table({name: np.empty(0, dtype=types[name]) for name in names}, {}, 0)
+            yield self._table({name: (np.empty(0, dtype=types[name]), None) for name in names}, 0)
         row = 0
         try:
             for batch in self._batches(types, names):
@@ -101,12 +98,12 @@ class CsvReader(Reader):
             raise CatalogError(f"'{self.path}' changed while it was read: {mismatch}; read it again") from mismatch
 
     def _convert(self, batch: Any, names: tuple[str, ...], row: int) -> Catalog:
-        columns, masks = {}, {}
+        columns = {}
         for name in names:
-            values, masks[name] = to_numpy(self._pa, batch.column(name))
+            values, mask = to_numpy(self._pa, batch.column(name))
             kind = self.info.dtypes[name]
-            columns[name] = values if kind == "str" else values.astype(kind, copy=False)
-        return self._table(columns, masks, row)
+            columns[name] = (values if kind == "str" else values.astype(kind, copy=False)), mask
+        return self._table(columns, row)
 
     def _batches(self, types: Mapping[str, str], names: tuple[str, ...], read_ahead: bool = True) -> Iterator[Any]:
         """Yield the named columns of the file as record batches of the given types."""
@@ -115,10 +112,7 @@ class CsvReader(Reader):
         one_column = bool(head.dtypes) and len(head.names) == 1
         options = (
             self._csv.ReadOptions(
-                use_threads=read_ahead,
-                block_size=_BLOCK_BYTES,
-                skip_rows=head.skip_lines,
-                column_names=head.names,
+                use_threads=read_ahead, block_size=_BLOCK_BYTES, skip_rows=head.skip_lines, column_names=head.names
             ),
             self._csv.ParseOptions(
                 delimiter=head.delimiter,
@@ -127,7 +121,7 @@ class CsvReader(Reader):
                 invalid_row_handler=lambda row: "skip" if row.text.startswith("#") else "error",
             ),
             self._csv.ConvertOptions(
-                column_types={name: self._parsed_as(types[name]) for name in names},
+                column_types={name: self._parsed_as(kind) for name, kind in types.items() if name in names},
                 include_columns=list(names),
                 null_values=_NULLS,
                 strings_can_be_null=True,
@@ -177,12 +171,14 @@ def _read_head(path: Path) -> _Head:
     comments: list[str] = []
     opener: Any = gzip.open if is_gzipped(path) else open
     with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
-        for line in stream:
+        left = _MAX_HEAD
+        while line := stream.readline(left):
+            left -= len(line)
+            if left <= 0:
+                raise ValueError(f"comments and header go on for more than {_MAX_HEAD} characters")
             if line.strip() and not line.startswith("#"):
                 break
             comments.append(line.rstrip("\r\n"))
-        else:
-            line = ""
         stream.read(_BLOCK_BYTES)  # raises if the text is not UTF-8, which pyarrow reports less clearly
     delimiter = next((mark for mark in ",\t;" if mark in line), ",")
     names = _fields(line, delimiter)
@@ -195,13 +191,17 @@ def _read_head(path: Path) -> _Head:
                 "the first line that is no comment must name the columns"
             )
         names, skip = header, skip - 1
-    for i, name in enumerate(names):
-        if not name:
-            raise CatalogError(f"'{path}': column {i + 1} of {len(names)} has no name; complete the header line")
-        if name in names[:i]:
-            raise CatalogError(f"'{path}': column {name!r} appears twice in the header; rename one")
+    if len(names) > _MAX_COLUMNS:
+        raise CatalogError(f"'{path}' has {len(names)} columns; expected at most {_MAX_COLUMNS}: check the header line")
+    if not all(names):
+        raise CatalogError(
+            f"'{path}': column {names.index('') + 1} of {len(names)} has no name; complete the header line"
+        )
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise CatalogError(f"'{path}': column {twice[0]!r} appears twice in the header; rename one")
     columns, metadata = _marked(comments, _COLUMNS_MARK), _marked(comments, _METADATA_MARK)
-    if list(columns) != names:
+    if list(columns) != names or not all(isinstance(column, dict) for column in columns.values()):
         return _Head(tuple(names), skip, delimiter, metadata=metadata)
     dtypes = {name: str(column.get("dtype", "str")) for name, column in columns.items()}
     units = {name: str(column["unit"]) for name, column in columns.items() if "unit" in column}
@@ -225,17 +225,15 @@ def _marked(comments: Sequence[str], mark: str) -> dict[str, Any]:
     """Return the JSON of the comment that starts with `mark`; nothing if it is absent or damaged."""
     for line in comments:
         if line.startswith(mark):
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 found = json.loads(line[len(mark) :])
                 return found if isinstance(found, dict) else {}
     return {}
 
 
-class CsvWriter:
+class CsvWriter(Writer):
     """Write a CSV file, gzipped if `compression` is "gzip".
 
-    Notes
-    -----
     CSV itself has no dtypes, units or metadata. They are kept in leading ``#`` comment lines, which the
     reader of gpzed understands (dtypes, units, masks, metadata are then exact) and others must skip. Masked
     values are empty fields, text is quoted. Columns with several values per row cannot be stored.
@@ -270,11 +268,5 @@ class CsvWriter:
 
     def close(self) -> None:
         """Close the file."""
-        self._stream.close()
-        self._raw.close()
-
-    def abort(self) -> None:
-        """Close without finishing."""
-        for stream in (self._stream, self._raw):
-            with contextlib.suppress(OSError, ValueError):
-                stream.close()
+        with self._raw:
+            self._stream.close()

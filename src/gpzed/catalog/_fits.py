@@ -7,9 +7,9 @@ only ASCII text, appends rows five times more slowly than this module, and is un
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
+import math
 import os
 import re
 import warnings
@@ -24,6 +24,8 @@ from gpzed._types import AnyArray, BoolArray
 from gpzed.catalog._format import (
     METADATA_KEY,
     Reader,
+    Writer,
+    dtype_name,
     dump_metadata,
     is_gzipped,
     load_metadata,
@@ -60,6 +62,7 @@ _METADATA_CARD = METADATA_KEY[:8].upper()
 _NOT_METADATA = re.compile(r"(COMMENT|HISTORY|CHECKSUM|DATASUM|EXTNAME|LONGSTRN|CONTINUE|T[A-Z]{3,4}\d+|)")
 _BLOCK = 2880
 _COPY_BYTES = 1 << 24
+_MAX_HEADER_BYTES = 1 << 25
 
 
 @dataclass
@@ -73,19 +76,8 @@ class _Column:
     zero: float = 0
     null: int | None = None
     blank_is_null: bool = False
-
-    @property
-    def shifted(self) -> np.dtype[Any] | None:
-        """The integer type that a shift by half the range stands for."""
-        return _SHIFTED.get((self.raw, int(self.zero))) if self.scale == 1 else None
-
-    @property
-    def dtype(self) -> str:
-        """Name of the dtype that `decode` gives."""
-        if self.code in "LA":
-            return "bool" if self.code == "L" else "str"
-        scaled = (self.scale, self.zero) != (1, 0)
-        return ((self.shifted or np.dtype(np.float64)) if scaled else self.raw).name
+    is_masked: bool = False
+    uses_null: bool = False
 
     def decode(self, raw: AnyArray) -> tuple[AnyArray, BoolArray | None]:
         """Return native values and mask."""
@@ -97,8 +89,9 @@ class _Column:
         mask = None if self.null is None or values.dtype.kind == "f" else values == self.null
         if (self.scale, self.zero) == (1, 0):
             return values, mask
-        if self.shifted is not None:
-            return _flipped(values).view(self.shifted), mask
+        shifted = _SHIFTED.get((self.raw, int(self.zero))) if self.scale == 1 else None
+        if shifted is not None:
+            return _flipped(values).view(shifted), mask
         return values.astype(np.float64) * self.scale + self.zero, mask
 
     def encode(self, values: AnyArray, mask: BoolArray | None) -> AnyArray:
@@ -148,8 +141,7 @@ class FitsReader(Reader):
         self._gzipped = is_gzipped(path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with fits.open(path, memmap=True, lazy_load_hdus=True) as hdus:
-                self._describe(self._first_table(fits, hdus))
+            self._describe_table(self._first_table(fits))
         held = (path.stat().st_size - self._offset) // max(self._dtype.itemsize, 1)
         if held < self.info.n_rows and not self._gzipped:
             raise CatalogError(
@@ -157,22 +149,38 @@ class FitsReader(Reader):
                 f"{self._dtype.itemsize} bytes, the file holds {max(held, 0)}; fetch it again"
             )
 
-    def _first_table(self, fits: Any, hdus: Any) -> Any:
-        seen = []
-        for i, hdu in enumerate(hdus):
-            if not hasattr(hdu, "fileinfo"):  # astropy may find damaged HDUs in gzipped files without end
-                raise ValueError(f"HDU {i} is damaged")
-            table = isinstance(hdu, fits.BinTableHDU)
-            if table and not hdu.header.get("ZIMAGE") and not hdu.header.get("ZTABLE"):
-                return hdu
-            seen.append(f"{i}: {hdu.name or 'unnamed'} ({'tile-compressed' if table else type(hdu).__name__})")
+    def _open(self) -> Any:
+        return (gzip.open if self._gzipped else open)(self.path, "rb")
+
+    def _first_table(self, fits: Any) -> Any:
+        """Return the table as its header describes it, and note where its rows begin.
+
+        `astropy.io.fits.open` would unpack gzipped files whole, and believe what damaged headers say of their size.
+        """
+        seen: list[str] = []
+        with self._open() as stream:
+            while raw := _read_header(stream, first=not seen):
+                header = fits.Header.fromstring(raw)
+                kind = header.get("XTENSION", "IMAGE")
+                if kind == "BINTABLE" and not header.get("ZIMAGE") and not header.get("ZTABLE"):
+                    if not 0 <= header["TFIELDS"] <= 999:
+                        raise ValueError(f"TFIELDS is {header['TFIELDS']}; a table has at most 999 columns")
+                    self._offset: int = stream.tell()
+                    return fits.BinTableHDU.fromstring(raw)
+                note = "tile-compressed" if kind == "BINTABLE" else kind
+                seen.append(f"{len(seen)}: {header.get('EXTNAME', 'unnamed' if seen else 'PRIMARY')} ({note})")
+                stream.seek(stream.tell() + _data_bytes(header))
         raise CatalogError(
             f"'{self.path}' has no binary table; it has HDUs {', '.join(seen)}; give a file with a BINTABLE extension"
         )
 
-    def _describe(self, hdu: Any) -> None:
-        self._offset: int = hdu.fileinfo()["datLoc"]
+    def _describe_table(self, hdu: Any) -> None:
         self._dtype = np.dtype(hdu.columns.dtype.newbyteorder(">"))
+        n_rows, width = hdu.header["NAXIS2"], hdu.header["NAXIS1"]
+        if width != self._dtype.itemsize or n_rows < 0:
+            raise ValueError(
+                f"NAXIS1 and NAXIS2 are {width} and {n_rows}, the columns take {self._dtype.itemsize} bytes"
+            )
         ours = load_metadata(hdu.header[_METADATA_CARD]) if _METADATA_CARD in hdu.header else None
         self._columns: dict[str, _Column] = {}
         units, unsupported = {}, {}
@@ -188,9 +196,9 @@ class FitsReader(Reader):
             )
             if column.unit:
                 units[column.name] = str(column.unit)
-        self.info = self._info(
-            {name: column.dtype for name, column in self._columns.items()},
-            int(hdu.header["NAXIS2"]),
+        self._describe(
+            {name: dtype_name(item.decode(np.empty(0, item.raw))[0].dtype) for name, item in self._columns.items()},
+            n_rows,
             units=units | (ours or {}).get("units", {}),
             metadata=_foreign_metadata(hdu.header) if ours is None else ours.get("metadata", {}),
             unsupported=unsupported,
@@ -199,8 +207,7 @@ class FitsReader(Reader):
     def rows(self, names: tuple[str, ...], chunk_rows: int, start_row: int) -> Iterator[Catalog]:
         """Yield rows as they come from the stream; unlike a memory map it survives a file cut short meanwhile."""
         width = self._dtype.itemsize
-        opener: Any = gzip.open if self._gzipped else open
-        with opener(self.path, "rb") as stream:
+        with self._open() as stream:
             stream.seek(self._offset + start_row * width)
             for start, stop in spans(self.info.n_rows, chunk_rows, start_row):
                 data = stream.read((stop - start) * width)
@@ -210,8 +217,7 @@ class FitsReader(Reader):
                         f"{self.info.n_rows}; fetch it again"
                     )
                 raw = np.frombuffer(data, dtype=self._dtype, count=stop - start)
-                found = {name: self._decode(name, raw[name], start) for name in names}
-                yield self._table({k: v for k, (v, _) in found.items()}, {k: m for k, (_, m) in found.items()}, start)
+                yield self._table({name: self._decode(name, raw[name], start) for name in names}, start)
 
     def _decode(self, name: str, raw: AnyArray, start: int) -> tuple[AnyArray, BoolArray | None]:
         try:
@@ -221,6 +227,32 @@ class FitsReader(Reader):
                 f"'{self.path}', rows {start} to {start + len(raw) - 1}: column {name!r} holds text that is not "
                 f"UTF-8 ({error.reason}); leave the column out or repair the file"
             ) from error
+
+
+def _read_header(stream: Any, first: bool) -> bytes:
+    """Read a header, whole blocks up to its END card; nothing at the end of the file."""
+    header = bytearray()
+    while block := stream.read(_BLOCK):
+        header += block
+        if first and not header.startswith(b"SIMPLE  ="):
+            raise ValueError("it does not begin with the keyword SIMPLE")
+        if any(block.startswith(b"END     ", at) for at in range(0, len(block), 80)):
+            return bytes(header)
+        if len(header) > _MAX_HEADER_BYTES:
+            raise ValueError(f"a header goes on for more than {_MAX_HEADER_BYTES} bytes")
+    if header:
+        raise ValueError("a header has no END card")
+    return b""
+
+
+def _data_bytes(header: Any) -> int:
+    """Return the size of the data after a header, in whole blocks."""
+    axes = [int(header[f"NAXIS{k}"]) for k in range(1, int(header["NAXIS"]) + 1)]
+    if header.get("GROUPS") is True and axes and axes[0] == 0:
+        axes = axes[1:]
+    values = math.prod(axes) if axes else 0
+    size = abs(int(header["BITPIX"])) // 8 * int(header.get("GCOUNT", 1)) * (int(header.get("PCOUNT", 0)) + values)
+    return max(size + -size % _BLOCK, 0)
 
 
 def _foreign_metadata(header: Any) -> dict[str, Any]:
@@ -233,11 +265,9 @@ def _foreign_metadata(header: Any) -> dict[str, Any]:
     }
 
 
-class FitsWriter:
+class FitsWriter(Writer):
     """Write a FITS binary table in constant memory: rows as they come, the header at the end.
 
-    Notes
-    -----
     FITS keeps dtypes, units, masks of integers (TNULL), booleans and text, and metadata (as one long JSON
     text under ``GPZED_ME``, continued over cards). It cannot hold: masks of floats (they become NaN),
     trailing blanks of text, time stamps (ISO text) and 16-bit floats (32-bit). A text wider than any before
@@ -248,8 +278,6 @@ class FitsWriter:
         self._fits = require("astropy.io.fits", "writing FITS", "fits")
         self._path = path
         self._columns = {name: _column_for(name, portable(first[name])) for name in first.names}
-        self._masked: set[str] = set()
-        self._null_used: set[str] = set()
         self._units = {name: unit for name, unit in first.units.items() if unit.isascii()}
         other_units = {name: unit for name, unit in first.units.items() if not unit.isascii()}
         stored = {"metadata": json.loads(dump_metadata(metadata)), "units": other_units}
@@ -257,15 +285,14 @@ class FitsWriter:
         text = json.dumps(stored, separators=(",", ":"))
         self._metadata = text.replace("'", "\\u0027").replace("&", "\\u0026")
         self._n_rows = 0
-        integers = {name for name, column in self._columns.items() if column.null is not None}
-        self._header_size = len(self._header(integers))
+        self._header_size = len(self._header(every_null=True))
         self._stream: BinaryIO = path.open("r+b")
         self._stream.seek(self._header_size)
 
     def _dtype(self) -> np.dtype[Any]:
         return np.dtype([(name, column.raw, column.shape) for name, column in self._columns.items()])
 
-    def _header(self, with_null: set[str]) -> bytes:
+    def _header(self, every_null: bool = False) -> bytes:
         columns = []
         for name, column in self._columns.items():
             count = column.raw.itemsize if column.code == "A" else int(np.prod(column.shape))
@@ -274,7 +301,7 @@ class FitsWriter:
                     name=name,
                     format=f"{count}{column.code}",
                     unit=self._units.get(name),
-                    null=column.null if name in with_null else None,
+                    null=column.null if every_null or column.is_masked else None,
                     bzero=column.zero or None,
                     dim=str(column.shape[::-1]).replace(" ", "") if len(column.shape) > 1 else None,
                 )
@@ -293,10 +320,13 @@ class FitsWriter:
             raw = raws[name] = column.encode(portable(chunk[name]), mask)
             if column.code == "A":
                 column.raw = np.promote_types(column.raw, raw.dtype)
-            if mask is not None:
-                self._masked.add(name)
-            if column.null is not None and ((raw == column.null) & ~chunk.mask(name)).any():
-                self._null_used.add(name)
+            column.is_masked |= mask is not None
+            column.uses_null |= column.null is not None and bool(((raw == column.null) & ~chunk.mask(name)).any())
+            if column.is_masked and column.uses_null:
+                raise CatalogError(
+                    f"column {name!r} has masked values and uses every end of its range, so FITS has no number left "
+                    "to mark them with; convert the column to a wider integer or write another format"
+                )
         if self._n_rows and self._dtype() != old:
             self._widen(old)
         rows = np.empty(len(chunk), dtype=self._dtype())
@@ -324,24 +354,13 @@ class FitsWriter:
 
     def close(self) -> None:
         """Pad the data to whole blocks, write the header and close."""
-        for name in self._columns:
-            if name in self._masked and name in self._null_used:
-                raise CatalogError(
-                    f"column {name!r} has masked values and uses every end of its range, so FITS has no number left "
-                    "to mark them with; convert the column to a wider integer or write another format"
-                )
-        self._stream.write(bytes(-self._n_rows * self._dtype().itemsize % _BLOCK))
-        header = self._header(self._masked)
-        # without TNULL cards the header is shorter than reserved: blank cards before END are allowed
-        end = header.rindex(b"END" + b" " * 77)
-        self._stream.seek(0)
-        self._stream.write(header[:end].ljust(self._header_size - 80) + b"END".ljust(80))
-        self._stream.close()
-
-    def abort(self) -> None:
-        """Close without finishing."""
-        with contextlib.suppress(OSError):
-            self._stream.close()
+        with self._stream:
+            self._stream.write(bytes(-self._n_rows * self._dtype().itemsize % _BLOCK))
+            header = self._header()
+            # without TNULL cards the header is shorter than reserved: blank cards before END are allowed
+            end = header.rindex(b"END" + b" " * 77)
+            self._stream.seek(0)
+            self._stream.write(header[:end].ljust(self._header_size - 80) + b"END".ljust(80))
 
 
 def _column_for(name: str, values: AnyArray) -> _Column:

@@ -7,10 +7,10 @@ import json
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,34 +25,16 @@ METADATA_KEY = "gpzed_metadata"
 
 @dataclass(frozen=True)
 class CatalogInfo:
-    """What is known of a file without reading its rows.
-
-    Parameters
-    ----------
-    path, format : str
-        The file and the name of its format.
-    names : tuple of str
-        Columns that can be read, in order.
-    dtypes : dict of str to str
-        NumPy dtype name by column; "str" for text.
-    units : dict of str to str
-        Unit by column, where known.
-    n_rows : int
-        Number of rows.
-    metadata : dict
-        What the file says about itself.
-    unsupported : dict of str to str
-        Columns that cannot be read, with the reason.
-    """
+    """What is known of a file without reading its rows."""
 
     path: str
     format: str
-    names: tuple[str, ...]
-    dtypes: dict[str, str]
-    units: dict[str, str]
+    names: tuple[str, ...]  # columns that can be read, in order
+    dtypes: dict[str, str]  # NumPy dtype name by column; "str" for text
+    units: dict[str, str]  # unit by column, where known
     n_rows: int
-    metadata: dict[str, Any]
-    unsupported: dict[str, str] = field(default_factory=dict)
+    metadata: dict[str, Any]  # what the file says about itself
+    unsupported: dict[str, str] = field(default_factory=dict)  # columns that cannot be read, with the reason
 
 
 class Reader(ABC):
@@ -85,41 +67,37 @@ class Reader(ABC):
             if pending and (len(pending[0]) or self.info.n_rows == 0):
                 yield Catalog.concatenate(pending)
 
-    def _info(self, dtypes: dict[str, str], n_rows: int, **more: dict[str, Any]) -> CatalogInfo:
-        units, metadata = more.get("units", {}), more.get("metadata", {})
-        return CatalogInfo(
-            str(self.path),
-            self.title.lower(),
-            tuple(dtypes),
-            dtypes,
-            units,
-            n_rows,
-            metadata,
-            more.get("unsupported", {}),
-        )
+    def _describe(self, dtypes: dict[str, str], n_rows: int, **more: dict[str, Any]) -> None:
+        facts = {"units": {}, "metadata": {}, **more}
+        path, format_name = str(self.path), self.title.lower()
+        self.info = CatalogInfo(path, format_name, names=tuple(dtypes), dtypes=dtypes, n_rows=n_rows, **facts)
 
-    def _table(self, columns: dict[str, AnyArray], masks: Mapping[str, BoolArray | None], row: int) -> Catalog:
-        """Return a piece of the file that starts at `row`."""
+    def _table(self, columns: Mapping[str, tuple[AnyArray, BoolArray | None]], row: int) -> Catalog:
+        """Return a piece of the file that starts at `row`, from values and mask of each column."""
         return Catalog(
-            columns,
-            masks={name: mask for name, mask in masks.items() if mask is not None},
+            {name: values for name, (values, _) in columns.items()},
+            masks={name: mask for name, (_, mask) in columns.items() if mask is not None},
             units={name: unit for name, unit in self.info.units.items() if name in columns},
             metadata=self.info.metadata,
             provenance=Provenance(str(self.path), self.title.lower(), row),
         )
 
 
-class Writer(Protocol):
+class Writer(ABC):
     """A file of one format being written, under its temporary name; made from the first chunk."""
 
+    @abstractmethod
     def write(self, chunk: Catalog) -> None:
         """Append rows; the columns are those of the first chunk."""
 
+    @abstractmethod
     def close(self) -> None:
         """Finish the file."""
 
     def abort(self) -> None:
-        """Let go of the file without finishing it; must not raise."""
+        """Let go of the file, which will be removed."""
+        with suppress(Exception):
+            self.close()
 
 
 def require(module: str, doing: str, extra: str) -> Any:
@@ -138,8 +116,13 @@ def reading(path: Path, format_name: str, what: str = "") -> Iterator[None]:
     """Turn whatever a library raises over a bad file into one CatalogError."""
     try:
         yield
-    except (GPzError, MemoryError):
+    except GPzError:
         raise
+    except MemoryError as error:
+        raise CatalogError(
+            f"'{path}'{what} does not fit into memory as {format_name}: {error or 'no more memory'}; read fewer rows "
+            "or columns at a time; if the file is small, it is damaged: fetch it again"
+        ) from error
     except PermissionError as error:
         raise CatalogError(f"'{path}' cannot be read: {error.strerror}; check the file's permissions") from error
     except Exception as error:
@@ -156,9 +139,7 @@ def choose_columns(info: CatalogInfo, columns: Sequence[str] | None) -> tuple[st
         if info.unsupported:
             listed = "; ".join(f"{name!r}: {why}" for name, why in info.unsupported.items())
             warnings.warn(
-                f"'{info.path}': {len(info.unsupported)} column(s) left out ({listed})",
-                DataWarning,
-                stacklevel=3,
+                f"'{info.path}': {len(info.unsupported)} column(s) left out ({listed})", DataWarning, stacklevel=3
             )
         if not info.names:
             raise CatalogError(f"'{info.path}' has no column that can be read; give a table of numbers")
@@ -201,16 +182,17 @@ def dump_metadata(metadata: Mapping[str, Any]) -> str:
     return json.dumps(dict(metadata), default=_plain_json)
 
 
-def scalar_text(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """Return the plain entries of metadata as text, for programs that do not know our JSON entry."""
-    return {str(k): str(v) for k, v in metadata.items() if isinstance(v, str | int | float | bool)}
+def metadata_entries(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Return metadata as text by key: all of it as JSON, and plain entries for programs that do not know our key."""
+    plain = {str(k): str(v) for k, v in metadata.items() if isinstance(v, str | int | float | bool)}
+    return {**plain, METADATA_KEY: dump_metadata(metadata)} if metadata else {}
 
 
 def load_metadata(text: str) -> dict[str, Any]:
     """Return metadata stored by `dump_metadata`; damaged text is kept as it is."""
     try:
         stored = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {METADATA_KEY: text}
     return stored if isinstance(stored, dict) else {METADATA_KEY: stored}
 

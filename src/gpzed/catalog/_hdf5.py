@@ -10,18 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from gpzed._types import AnyArray, BoolArray
+from gpzed._types import AnyArray
 from gpzed.catalog._format import (
     METADATA_KEY,
-    CatalogInfo,
     Reader,
+    Writer,
     dtype_name,
-    dump_metadata,
     load_metadata,
+    metadata_entries,
     portable,
     reading,
     require,
-    scalar_text,
     spans,
 )
 from gpzed.catalog.table import SUPPORTED_KINDS, Catalog
@@ -29,9 +28,11 @@ from gpzed.errors import CatalogError
 
 _MASK_GROUP = "_gpzed_mask"
 """Group that holds the masks of the columns that have any, beside the data."""
-_ORDER_KEY = "gpzed_columns"
-"""Attribute that keeps the order of the columns, which HDF5 sorts by name."""
 _ROWS_PER_BLOCK = 1 << 16
+_MAX_DEPTH = 16
+"""Groups within groups in which tables are looked for."""
+_MAX_UNPACKED = 1 << 15
+"""Times that compressed values may grow: some 1000 by gzip, more by zstd."""
 
 
 class Hdf5Reader(Reader):
@@ -44,16 +45,17 @@ class Hdf5Reader(Reader):
         self._h5py = require("h5py", "reading HDF5", "hdf5")
         with self._h5py.File(path, "r") as file:
             self._group = self._find_group(file, group)
-            self.info = self._describe(file)
+            self._describe_columns(file)
 
     def _find_group(self, file: Any, group: str | None) -> str:
         found = self._tables(file)
         if group is not None:
-            if group not in file:
-                raise CatalogError(
-                    f"'{self.path}' has no group {group!r}; tables are in {found}; choose with `hdf5_group=`"
-                )
-            return group
+            node = file.get(group)
+            if node is not None and node.file.filename == file.filename:
+                return group
+            raise CatalogError(
+                f"'{self.path}' has no group {group!r}; tables are in {found}; choose with `hdf5_group=`"
+            )
         if not found:
             raise CatalogError(f"'{self.path}' holds no datasets; give an HDF5 file with one dataset per column")
         if len(found) > 1:
@@ -62,17 +64,29 @@ class Hdf5Reader(Reader):
         return found[0]
 
     def _tables(self, file: Any) -> list[str]:
-        """Return the groups that hold datasets, and the compound datasets."""
-        found = ["/"] if any(map(self._is_column, file.values())) else []
+        """Return the groups that hold datasets, and the compound datasets, each once."""
+        found, seen, groups = [], set(), [("/", file["/"])]
+        for path, group in groups:  # grows on the way
+            place = self._h5py.h5o.get_info(group.id).addr
+            if place in seen or path.count("/") > _MAX_DEPTH:
+                continue
+            seen.add(place)
+            items = self._items(group)
+            if any(map(self._is_column, items.values())):
+                found.append(path)
+            for name, item in items.items():
+                below = f"{path}{name}" if path == "/" else f"{path}/{name}"
+                if isinstance(item, self._h5py.Group) and below != f"/{_MASK_GROUP}":
+                    groups.append((below, item))
+                elif self._is_dataset(item) and item.dtype.names:
+                    found.append(below)
+        return [path.removeprefix("/") or "/" for path in found]
 
-        def visit(name: str, item: Any) -> None:
-            if name.split("/")[0] == _MASK_GROUP:
-                return
-            if item.dtype.names if self._is_dataset(item) else any(map(self._is_column, item.values())):
-                found.append(name)
-
-        file.visititems(visit)
-        return found
+    def _items(self, group: Any) -> dict[str, Any]:
+        """Return what a group holds, by name; links to other files are not followed."""
+        kinds = {name: group.get(name, getclass=True, getlink=True) for name in group}
+        items = {name: group[name] for name, kind in kinds.items() if kind is not self._h5py.ExternalLink}
+        return {name: item for name, item in items.items() if item.file.filename == group.file.filename}
 
     def _is_dataset(self, item: Any) -> bool:
         return isinstance(item, self._h5py.Dataset)
@@ -85,11 +99,9 @@ class Hdf5Reader(Reader):
         node = file[self._group]
         if self._is_dataset(node):
             return dict.fromkeys(node.dtype.names or (), node)
-        names = [name for name, item in node.items() if self._is_column(item)]
-        order = [str(name) for name in node.attrs.get(_ORDER_KEY, ())]
-        return {name: node[name] for name in (order if sorted(order) == sorted(names) else names)}
+        return {name: item for name, item in self._items(node).items() if self._is_column(item)}
 
-    def _describe(self, file: Any) -> CatalogInfo:
+    def _describe_columns(self, file: Any) -> None:
         dtypes, units, unsupported = {}, {}, {}
         columns = self._columns(file)
         lengths = {name: len(item) for name, item in columns.items()}
@@ -101,6 +113,7 @@ class Hdf5Reader(Reader):
         for name, item in columns.items():
             dtype = item.dtype[name] if item.dtype.names else item.dtype
             text = self._h5py.check_string_dtype(dtype) is not None
+            self._check_storage(name, item)
             if not text and dtype.base.kind not in SUPPORTED_KINDS + "S":
                 unsupported[name] = f"HDF5 type {dtype}"
                 continue
@@ -109,26 +122,37 @@ class Hdf5Reader(Reader):
             if unit is not None:
                 units[name] = _text(unit)
         n_rows = next(iter(lengths.values()), 0)
-        return self._info(dtypes, n_rows, units=units, metadata=self._metadata(file), unsupported=unsupported)
+        self._describe(dtypes, n_rows, units=units, metadata=self._metadata(file), unsupported=unsupported)
+
+    def _check_storage(self, name: str, item: Any) -> None:
+        """Refuse data that are in other files, and sizes that no data stand behind."""
+        if item.external or item.is_virtual:
+            raise CatalogError(
+                f"'{self.path}': the values of {name!r} are in another file, which is not supported; copy them here"
+            )
+        declared, stored = item.size * item.dtype.itemsize, item.id.get_storage_size()
+        if declared > _MAX_UNPACKED * stored + (1 << 24):
+            raise ValueError(f"{name!r} has shape {item.shape} but holds only {stored} bytes")
 
     def _metadata(self, file: Any) -> dict[str, Any]:
         stored = {**file.attrs, **file[self._group].attrs}
         if METADATA_KEY in stored:
             return load_metadata(_text(stored[METADATA_KEY]))
-        plain = {k: v.decode() if isinstance(v, bytes) else v for k, v in stored.items() if k != _ORDER_KEY}
+        plain = {k: v.decode() if isinstance(v, bytes) else v for k, v in stored.items()}
         return {k: v.item() if isinstance(v, np.generic) else v for k, v in plain.items() if np.ndim(v) == 0}
 
     def rows(self, names: tuple[str, ...], chunk_rows: int, start_row: int) -> Iterator[Catalog]:
         """Yield slices of the datasets."""
         with self._h5py.File(self.path, "r") as file:
-            columns, stored_masks = self._columns(file), file.get(_MASK_GROUP, {})
+            columns, top = self._columns(file), self._items(file)
+            stored_masks = self._items(top[_MASK_GROUP]) if _MASK_GROUP in top else {}
             for start, stop in spans(self.info.n_rows, chunk_rows, start_row):
-                values, masks = {}, {}
+                found = {}
                 for name in names:
                     with reading(self.path, self.title, f", column {name!r}, rows {start} to {stop}"):
-                        values[name] = self._values(columns[name], name, start, stop)
-                        masks[name] = stored_masks[name][start:stop] if name in stored_masks else None
-                yield self._table(values, masks, start)
+                        mask = stored_masks[name][start:stop] if name in stored_masks else None
+                        found[name] = self._values(columns[name], name, start, stop), mask
+                yield self._table(found, start)
 
     def _values(self, item: Any, name: str, start: int, stop: int) -> AnyArray:
         if item.dtype.names:
@@ -183,11 +207,9 @@ class _GuardedFile(io.FileIO):
         return size or 0
 
 
-class Hdf5Writer:
+class Hdf5Writer(Writer):
     """Write an HDF5 group of resizable datasets, one per column.
 
-    Notes
-    -----
     HDF5 keeps dtypes, units (attribute ``unit``) and metadata (attributes of the group; the whole of it as
     JSON under ``gpzed_metadata``). It lacks missing values: masks go to boolean datasets in the group
     ``_gpzed_mask``, which other programs pass over. Time stamps become ISO text.
@@ -206,24 +228,24 @@ class Hdf5Writer:
             if "/" in name or name in (".", ""):
                 raise CatalogError(f"column name {name!r} cannot be stored in HDF5; rename it without '/'")
         self._guard = _GuardedFile(path, "r+")
-        self._file = self._h5py.File(self._guard, "w", libver=("earliest", "v110"))
-        self._group = self._file.require_group(group or "photometry")
+        self._file = self._h5py.File(self._guard, "w", libver=("earliest", "v110"), track_order=True)
+        name = (group or "photometry").strip("/")
+        self._group = self._file.create_group(name, track_order=True) if name else self._file
         self._n_rows = 0
         blocks = _ROWS_PER_BLOCK if len(first) > _ROWS_PER_BLOCK else None
         filters = {"compression": compression, "shuffle": compression is not None}
         for name in first.names:
-            values = _storable(first[name])
+            values = _without_times(first[name])
             kind = self._h5py.string_dtype() if values.dtype.kind == "U" else values.dtype
             item = self._create(self._group, name, values.shape[1:], kind, blocks, **filters)
             if name in first.units:
-                item.attrs["unit"] = first.units[name]
-        self._group.attrs[_ORDER_KEY] = np.array(first.names, dtype=self._h5py.string_dtype())
-        for key, text in {**scalar_text(metadata), METADATA_KEY: dump_metadata(metadata)}.items() if metadata else ():
-            if len(text) > 60_000:
+                item.attrs["unit"] = np.bytes_(first.units[name].encode())
+        for key, text in metadata_entries(metadata).items():
+            if len(text.encode()) > 60_000:
                 raise CatalogError(
                     f"metadata {key!r} is {len(text)} characters long; HDF5 attributes hold 60000: shorten it"
                 )
-            self._group.attrs[key] = text
+            self._group.attrs[key] = np.bytes_(text.encode())  # of fixed length: HDF5 may hang over a damaged heap
 
     def _create(
         self, group: Any, name: str, shape: tuple[int, ...], kind: Any, blocks: int | None = None, **filters: Any
@@ -235,26 +257,23 @@ class Hdf5Writer:
     def write(self, chunk: Catalog) -> None:
         """Append rows."""
         for name in chunk.names:
-            values = _storable(chunk[name])
+            values, mask = _without_times(chunk[name]), chunk.masks.get(name)
             self._append(self._group[name], values.astype(object) if values.dtype.kind == "U" else values)
-            self._append_mask(name, chunk.masks.get(name), values.shape)
+            if mask is not None:
+                masks = self._file.require_group(_MASK_GROUP)
+                self._append(masks.get(name) or self._create(masks, name, values.shape[1:], bool), mask)
         self._n_rows += len(chunk)
         self._guard.check()
 
     def _append(self, item: Any, values: AnyArray) -> None:
+        """Write the next rows; HDF5 fills those that a mask left out before with False."""
         item.resize(self._n_rows + len(values), axis=0)
         item[self._n_rows :] = values
 
-    def _append_mask(self, name: str, mask: BoolArray | None, shape: tuple[int, ...]) -> None:
-        """Append to the mask, which starts at the first chunk that needs it; rows before are not masked."""
-        masks = self._file.require_group(_MASK_GROUP) if mask is not None else self._file.get(_MASK_GROUP, {})
-        if mask is not None and name not in masks:
-            self._create(masks, name, shape[1:], bool)
-        if name in masks:
-            self._append(masks[name], np.zeros(shape, dtype=bool) if mask is None else mask)
-
     def close(self) -> None:
         """Close the file."""
+        for mask in self._file.get(_MASK_GROUP, {}).values():
+            mask.resize(self._n_rows, axis=0)
         self._file.close()
         self._guard.close()
         self._guard.check()
@@ -267,5 +286,5 @@ class Hdf5Writer:
                 opened.close()
 
 
-def _storable(values: AnyArray) -> AnyArray:
+def _without_times(values: AnyArray) -> AnyArray:
     return portable(values) if values.dtype.kind == "M" else values

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from gpzed._types import AnyArray
 from gpzed.catalog._arrow import dtype_of, to_arrow, to_numpy
-from gpzed.catalog._format import (
-    METADATA_KEY,
-    Reader,
-    dump_metadata,
-    load_metadata,
-    reading,
-    require,
-    scalar_text,
-)
+from gpzed.catalog._format import METADATA_KEY, Reader, Writer, load_metadata, metadata_entries, reading, require
 from gpzed.catalog.table import Catalog
 from gpzed.errors import CatalogError
 
@@ -45,7 +37,7 @@ class ParquetReader(Reader):
                 groups = [opened.metadata.row_group(g).num_rows for g in range(opened.num_row_groups)]
                 self._check_columns(opened.schema_arrow, file)
                 self._group_rows[file] = groups
-        self.info = self._describe()
+        self._describe_schema()
 
     def _open(self, file: Path) -> Any:
         return self._pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
@@ -53,6 +45,9 @@ class ParquetReader(Reader):
     def _check_columns(self, schema: Any, file: Path) -> None:
         """Raise unless a further file of a folder has the columns of the first."""
         self._schema = self._schema or schema
+        twice = [name for name, count in Counter(schema.names).items() if count > 1]
+        if twice:
+            raise CatalogError(f"'{file}': column {twice[0]!r} appears twice; rename one")
         for item in self._schema:
             found = schema.get_field_index(item.name)
             if found < 0 or schema.field(found).type != item.type:
@@ -63,19 +58,19 @@ class ParquetReader(Reader):
                     "all files of a folder must have the same columns"
                 )
 
-    def _describe(self) -> Any:
+    def _describe_schema(self) -> None:
         kinds = {item.name: dtype_of(self._pa, item.type) for item in self._schema}
         units = {}
         for item in self._schema:
             stored_unit = (item.metadata or {}).get(b"unit") or (item.metadata or {}).get(b"units")
             if stored_unit and kinds[item.name]:
-                units[item.name] = stored_unit.decode("utf-8")
+                units[item.name] = stored_unit.decode("utf-8", "replace")
         stored = {k.decode("utf-8", "replace"): v for k, v in (self._schema.metadata or {}).items()}
         if METADATA_KEY in stored:
-            metadata = load_metadata(stored[METADATA_KEY].decode("utf-8"))
+            metadata = load_metadata(stored[METADATA_KEY].decode("utf-8", "replace"))
         else:
             metadata = {k: v.decode("utf-8", "replace") for k, v in stored.items() if k not in _PRIVATE_KEYS}
-        return self._info(
+        self._describe(
             {name: kind for name, kind in kinds.items() if kind},
             sum(map(sum, self._group_rows.values())),
             units=units,
@@ -105,8 +100,7 @@ class ParquetReader(Reader):
                             row += batch.num_rows
 
     def _convert(self, batch: Any, names: tuple[str, ...], row: int) -> Catalog:
-        found = {name: to_numpy(self._pa, batch.column(name)) for name in names}
-        return self._table({k: v for k, (v, _) in found.items()}, {k: mask for k, (_, mask) in found.items()}, row)
+        return self._table({name: to_numpy(self._pa, batch.column(name)) for name in names}, row)
 
 
 def parquet_files(path: Path) -> list[Path]:
@@ -132,21 +126,20 @@ def _hats_catalogue(path: Path) -> Path | None:
     collection = path / "collection.properties"
     if collection.is_file():
         found = re.search(r"(?m)^hats_primary_table_url\s*=\s*(\S+)", collection.read_text(encoding="utf-8"))
+        if found is not None and not (path / found[1]).resolve().is_relative_to(path.resolve()):
+            raise CatalogError(f"'{collection}' names a table outside of its folder, '{found[1]}'; give that folder")
         path = path if found is None else path / found[1]
     is_hats = any((path / name).is_file() for name in ("hats.properties", "properties"))
     return path / "dataset" if is_hats and (path / "dataset").is_dir() else None
 
 
-class ParquetWriter:
+class ParquetWriter(Writer):
     """Write a Parquet file, one or more row groups per chunk.
 
-    Notes
-    -----
-    Parquet keeps everything a `Catalog` holds: dtypes, masks (as nulls), units (field metadata ``unit``),
-    metadata (schema metadata; the whole of it as JSON under ``gpzed_metadata``). Floats are stored
-    BYTE_STREAM_SPLIT, integers DELTA_BINARY_PACKED, without dictionaries: several times faster than the
-    defaults and smaller. Time stamps in seconds become milliseconds; columns of more than two dimensions
-    cannot be stored.
+    Parquet keeps everything a `Catalog` holds: dtypes, masks (as nulls), units (field metadata ``unit``), metadata
+    (schema metadata; the whole of it as JSON under ``gpzed_metadata``). Floats are stored BYTE_STREAM_SPLIT, integers
+    DELTA_BINARY_PACKED, without dictionaries: several times faster than the defaults and smaller. Time stamps in
+    seconds become milliseconds; columns of more than two dimensions cannot be stored.
     """
 
     def __init__(self, path: Path, first: Catalog, metadata: Mapping[str, Any], compression: str | None = None) -> None:
@@ -156,8 +149,7 @@ class ParquetWriter:
         for name in first.names:
             unit = {"unit": first.units[name]} if name in first.units else None
             fields.append(self._pa.field(name, self._type(name, first[name]), metadata=unit))
-        extra = {**scalar_text(metadata), METADATA_KEY: dump_metadata(metadata)} if metadata else None
-        self._schema = self._pa.schema(fields, metadata=extra)
+        self._schema = self._pa.schema(fields, metadata=metadata_entries(metadata) or None)
         encodings = {name: _encoding(first[name]) for name in first.names}
         self._writer = pq.ParquetWriter(
             path,
@@ -184,11 +176,6 @@ class ParquetWriter:
     def close(self) -> None:
         """Write the footer and close."""
         self._writer.close()
-
-    def abort(self) -> None:
-        """Close; the footer it writes goes to the temporary file only."""
-        with contextlib.suppress(Exception):
-            self._writer.close()
 
 
 def _encoding(values: AnyArray) -> str | None:

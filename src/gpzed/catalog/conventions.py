@@ -27,39 +27,17 @@ _EUCLID_BAND = r"([A-Za-z][A-Za-z0-9]*(?:_ext_[A-Za-z0-9]+)?)"
 
 @dataclass(frozen=True)
 class Convention:
-    """Column names of one kind of photometry of one survey.
+    """Column names of one kind of photometry of one survey."""
 
-    Parameters
-    ----------
-    name : str
-        What `guess_schema(convention=...)` is given.
-    title : str
-        What is shown.
-    value : str
-        Template of the magnitude or flux columns; ``{band}`` stands for the band, letter case is ignored.
-    errors : tuple of str
-        Templates of the error columns; the first that fits is taken.
-    kind : {"magnitude", "flux"}
-        What the values are.
-    zero_point : float or None
-        AB zero point of fluxes.
-    flag : str or None
-        Template of the flag columns.
-    only : tuple of str
-        Bands the template may stand for; any by default.
-    band_pattern : str
-        Regular expression of a band name, one group.
-    """
-
-    name: str
-    title: str
-    value: str
-    errors: tuple[str, ...]
-    kind: Kind = "magnitude"
-    zero_point: float | None = None
-    flag: str | None = None
-    only: tuple[str, ...] = ()
-    band_pattern: str = _BAND
+    name: str  # what `guess_schema(convention=...)` is given
+    title: str  # what is shown
+    value: str  # template of the magnitude or flux columns; ``{band}`` stands for the band, letter case is ignored
+    errors: tuple[str, ...]  # templates of the error columns; the first that fits is taken
+    kind: Kind = "magnitude"  # what the values are
+    zero_point: float | None = None  # AB zero point of fluxes
+    flag: str | None = None  # template of the flag columns
+    only: tuple[str, ...] = ()  # bands the template may stand for; any by default
+    band_pattern: str = _BAND  # regular expression of a band name, one group
 
     def bands(self, columns: Iterable[str]) -> dict[str, str]:
         """Return the value column of every band that has one and whose error column is there too."""
@@ -199,8 +177,6 @@ def canonical_bands(tokens: Sequence[str]) -> list[str]:
     if any(token != token.upper() for token in tokens):
         return [usual.get(token.lower(), token) for token in tokens]
     optical = {letter.upper(): letter for letter in "ugriz"}
-    return [usual.get(token.lower()) or optical.get(token) or _external(token) for token in tokens]
-
-
-def _external(token: str) -> str:
-    return token.lower() if "_" in token else token
+    return [
+        usual.get(token.lower()) or optical.get(token) or (token.lower() if "_" in token else token) for token in tokens
+    ]

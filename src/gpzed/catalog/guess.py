@@ -41,6 +41,8 @@ def guess_schema(
 ) -> PhotometrySchema:
     """Guess which column is what from the names alone; everything can be overridden.
 
+    `SchemaError` lists the candidates and how to choose if nothing fits, or several do equally well.
+
     Parameters
     ----------
     columns : iterable of str
@@ -56,16 +58,6 @@ def guess_schema(
         AB zero point of fluxes, if not that of the convention.
     redshift, redshift_err, weight, id, ebv : str, optional
         Column names; None to guess, "" for none.
-
-    Returns
-    -------
-    PhotometrySchema
-
-    Raises
-    ------
-    SchemaError
-        Nothing fits, or two conventions or two redshift columns fit equally well; the message lists the
-        candidates and how to choose.
 
     Examples
     --------
@@ -86,9 +78,10 @@ def guess_schema(
         schema = _photometry(names, chosen, found, err, flag, zero_point)
     taken = set(schema.photometry_columns)
     z = _redshift(names, redshift, taken)
+    z_errors = [] if z is None else [z.lower() + suffix for suffix in ERROR_SUFFIXES]
     roles = {
         "redshift": z,
-        "redshift_err": _named(names, redshift_err, _error_names(z), "redshift error"),
+        "redshift_err": _named(names, redshift_err, z_errors, "redshift error"),
         "weight": _named(names, weight, WEIGHT_NAMES, "weight"),
         "id": _named(names, id, ID_NAMES, "identifier"),
         "ebv": _named(names, ebv, EBV_NAMES, "E(B-V)"),
@@ -197,10 +190,6 @@ def _redshift(names: list[str], given: str | None, taken: set[str]) -> str | Non
         return found[0]
     bare = [name for name in names if name.lower() == "z" and name not in taken]
     return bare[0] if len(bare) == 1 else None
-
-
-def _error_names(redshift: str | None) -> tuple[str, ...]:
-    return () if redshift is None else tuple(redshift.lower() + suffix for suffix in ERROR_SUFFIXES)
 
 
 def _named(names: list[str], given: str | None, candidates: Sequence[str], role: str) -> str | None:

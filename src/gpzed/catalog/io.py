@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -47,18 +48,7 @@ CHUNK_ROWS = 262_144
 
 
 def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
-    """Return the name of a file's format.
-
-    Parameters
-    ----------
-    path : path-like
-        The file; a folder means a folder of Parquet files.
-    format : str, optional
-        One of `FORMATS`; wins over the suffix.
-
-    Returns
-    -------
-    str
+    """Return the name of a file's format: `format` if given, else what the suffix means; a folder holds Parquet files.
 
     Examples
     --------
@@ -106,25 +96,10 @@ def _open_reader(path: str | os.PathLike[str], format: str | None, hdf5_group: s
 def catalog_info(
     path: str | os.PathLike[str], *, format: str | None = None, hdf5_group: str | None = None
 ) -> CatalogInfo:
-    """Return columns, dtypes, units, number of rows and metadata of a file.
+    """Return columns, dtypes, units, number of rows and metadata of a file; parameters as for `iter_catalog`.
 
-    Parameters
-    ----------
-    path : path-like
-        File, or folder of Parquet files.
-    format : str, optional
-        Name of the format if the suffix does not tell it.
-    hdf5_group : str, optional
-        Group of an HDF5 file that holds the columns, if there are several.
-
-    Returns
-    -------
-    CatalogInfo
-
-    Notes
-    -----
-    FITS, Parquet and HDF5 are asked for their headers only. CSV has none: it is read through once, in
-    constant memory. ECSV and VOTable are read whole.
+    FITS, Parquet and HDF5 are asked for their headers only. CSV has none: it is read through once, in constant memory.
+    ECSV and VOTable are read whole.
     """
     return _open_reader(path, format, hdf5_group).info
 
@@ -140,6 +115,9 @@ def iter_catalog(
 ) -> Iterator[Catalog]:
     """Iterate over a file in chunks, in row order and constant memory.
 
+    A file without rows gives one empty chunk, which has the columns. Missing files and columns raise `CatalogError` at
+    the call, damage further in when it is reached.
+
     Parameters
     ----------
     path : path-like
@@ -154,19 +132,6 @@ def iter_catalog(
         First row to read.
     hdf5_group : str, optional
         Group of an HDF5 file that holds the columns, if there are several.
-
-    Returns
-    -------
-    iterator of Catalog
-        A file without rows gives one empty chunk, which has the columns. Missing files and columns raise at
-        the call, damage further in when it is reached.
-
-    Raises
-    ------
-    CatalogError
-        The file, a column or a row is not as expected.
-    MissingDependencyError
-        The format needs an optional package.
     """
     if chunk_rows < 1:
         raise CatalogError(f"`chunk_rows` is {chunk_rows}; expected at least 1")
@@ -186,17 +151,7 @@ def read_catalog(
     format: str | None = None,
     hdf5_group: str | None = None,
 ) -> Catalog:
-    """Read a whole file into memory.
-
-    Parameters
-    ----------
-    path, columns, format, hdf5_group
-        As for `iter_catalog`.
-
-    Returns
-    -------
-    Catalog
-    """
+    """Read a whole file into memory; parameters as for `iter_catalog`."""
     chunks = iter_catalog(path, chunk_rows=1 << 20, columns=columns, format=format, hdf5_group=hdf5_group)
     return Catalog.concatenate(chunks)
 
@@ -204,13 +159,8 @@ def read_catalog(
 class CatalogWriter:
     """A catalogue file being written; use it as a context, made by `open_writer`.
 
-    The file appears under its name only when the context ends without an error; until then it has a temporary
-    name (``.name.xxxx.part``) in the same folder, which is removed on any error.
-
-    Attributes
-    ----------
-    rows_written : int
-        Rows given to the file so far.
+    The file appears under its name only when the context ends without an error; until then it has a temporary name
+    (``.name.xxxx.part``) in the same folder, which is removed on any error. `rows_written` counts the rows so far.
     """
 
     def __init__(self, path: Path, make_writer: Callable[[Path, Catalog], Writer]) -> None:
@@ -219,69 +169,58 @@ class CatalogWriter:
         self._make_writer = make_writer
         self._writer: Writer | None = None
         self._first: Catalog | None = None
-        self._temporary: Path | None = None
-        self._failed = False
+        self._temporary: Path | None = None  # None before the context begins and after it has ended or failed
 
     def __enter__(self) -> CatalogWriter:
-        self._guarded(self._create)
+        with self._guarded():
+            self._temporary = create_beside(self.path)
         return self
-
-    def _create(self) -> None:
-        self._temporary = create_beside(self.path)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None or self._failed:
+        if kind is not None or self._temporary is None:
             self._abort()
-        else:
-            self._guarded(self._commit)
+            return
+        with self._guarded():
+            if self._writer is None:
+                raise CatalogError(
+                    f"'{self.path}': nothing was written; write at least one chunk (it may have no rows)"
+                )
+            self._writer.close()
+            commit(self._temporary, self.path)
+            self._writer = self._temporary = None
 
     def write(self, chunk: Catalog) -> None:
         """Append the rows of a chunk; the first chunk settles columns, dtypes and units."""
-        if self._temporary is None or self._failed:
+        if self._temporary is None:
             raise CatalogError(f"'{self.path}' is not open for writing; use `with open_writer(...) as writer:`")
-        self._guarded(lambda: self._write(chunk))
-
-    def _write(self, chunk: Catalog) -> None:
-        assert self._temporary is not None
-        if self._writer is None or self._first is None:
-            if not chunk.names:
-                raise CatalogError(f"'{self.path}': the table to write has no columns; give at least one")
-            self._writer = self._make_writer(self._temporary, chunk)
-            self._first = chunk.slice(0, 0)
-        check_same_columns(self._first, chunk)
-        self._writer.write(chunk.select(self._first.names))
-        self.rows_written += len(chunk)
-
-    def _commit(self) -> None:
-        if self._writer is None or self._temporary is None:
-            raise CatalogError(f"'{self.path}': nothing was written; write at least one chunk (it may have no rows)")
-        self._writer.close()
-        commit(self._temporary, self.path)
-        self._writer = self._temporary = None
+        with self._guarded():
+            if self._writer is None or self._first is None:
+                if not chunk.names:
+                    raise CatalogError(f"'{self.path}': the table to write has no columns; give at least one")
+                self._writer = self._make_writer(self._temporary, chunk)
+                self._first = chunk.slice(0, 0)
+            check_same_columns(self._first, chunk)
+            self._writer.write(chunk.select(self._first.names))
+            self.rows_written += len(chunk)
 
     def _abort(self) -> None:
-        self._failed = True
         if self._writer is not None:
             self._writer.abort()
-            self._writer = None
         if self._temporary is not None:
             discard(self._temporary)
-            self._temporary = None
+        self._writer = self._temporary = None
 
-    def _guarded(self, action: Callable[[], None]) -> None:
-        """Run a step of the writing; on any error clear up, and tell what a failing disk means."""
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Clear up on any error, and tell what a failing disk means."""
         try:
-            action()
-        except GPzError:
+            yield
+        except BaseException as error:
             self._abort()
-            raise
-        except (OSError, RuntimeError) as error:
-            self._abort()
-            raise CatalogError(_disk_message(self.path, error, self.rows_written)) from error
-        except BaseException:
-            self._abort()
+            if isinstance(error, OSError | RuntimeError) and not isinstance(error, GPzError):
+                raise CatalogError(_disk_message(self.path, error, self.rows_written)) from error
             raise
 
 
@@ -319,10 +258,6 @@ def open_writer(
         by default.
     hdf5_group : str, optional
         Group of an HDF5 file; "photometry" by default.
-
-    Returns
-    -------
-    CatalogWriter
 
     Notes
     -----
@@ -371,15 +306,7 @@ def write_catalog(
     compression: str | None = None,
     hdf5_group: str | None = None,
 ) -> None:
-    """Write a table to a file, whole or not at all.
-
-    Parameters
-    ----------
-    catalog : Catalog
-        The table.
-    path, format, metadata, compression, hdf5_group
-        As for `open_writer`.
-    """
+    """Write a table to a file, whole or not at all; parameters as for `open_writer`."""
     with open_writer(path, format, metadata, compression=compression, hdf5_group=hdf5_group) as writer:
         for start in range(0, max(len(catalog), 1), CHUNK_ROWS):
             writer.write(catalog.slice(start, start + CHUNK_ROWS))

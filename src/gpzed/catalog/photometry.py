@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -86,26 +86,13 @@ class Sentinels:
 class SentinelReport:
     """How many values of every band are measured, and why the others are not.
 
-    Parameters
-    ----------
-    bands : tuple of str
-        Band names.
-    n_rows : int
-        Objects seen.
-    counts : ndarray of int of shape (n_bands, 4)
-        Objects by band and `Status`.
-    causes : dict of str to tuple of int
-        Objects by cause ("= 99", "masked", "error <= 0", ...) and band.
-
-    Notes
-    -----
     Reports of chunks add up with ``+``.
     """
 
     bands: tuple[str, ...]
-    n_rows: int
-    counts: npt.NDArray[np.int64]
-    causes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    n_rows: int  # objects seen
+    counts: npt.NDArray[np.int64]  # (n_bands, 4) objects by band and `Status`
+    causes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # by cause ("= 99", "masked", ...) and band
 
     def __add__(self, other: SentinelReport) -> SentinelReport:
         if self.bands != other.bands:
@@ -135,49 +122,26 @@ class SentinelReport:
     def __str__(self) -> str:
         """Return the report as a table: one line per band, then the causes."""
         titles = ["band", "measured", "not observed", "not detected", "failed"]
-        rows = [[band, *map(str, self.counts[i])] for i, band in enumerate(self.bands)]
-        lines = _aligned([titles, *rows])
+        rows = [titles, *([band, *map(str, counts)] for band, counts in zip(self.bands, self.counts, strict=True))]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.rjust, row, widths)) for row in rows]
         seen = {cause: sum(n) for cause, n in self.causes.items() if any(n)}
         if seen:
             lines.append("because: " + ", ".join(f"{cause}: {n}" for cause, n in seen.items()))
         return "\n".join(lines)
 
 
-def _aligned(rows: list[list[str]]) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-
-
 @dataclass(frozen=True)
 class Photometry:
-    """Photometry of n objects in b bands, without sentinels.
-
-    Parameters
-    ----------
-    bands : tuple of str
-        Band names, the order of the columns of the arrays.
-    values, errors : ndarray of float64 of shape (n, b)
-        Magnitudes or fluxes and their errors; NaN wherever the status is not MEASURED. If the catalogue has
-        no error columns, all errors are NaN.
-    status : ndarray of int8 of shape (n, b)
-        `Status` of every value.
-    kind : {"magnitude", "flux"}
-        What the values are.
-    zero_point : float or None
-        AB zero point of fluxes.
-    limit : ndarray of float64 of shape (n, b), or None
-        Limiting magnitude of non-detections where the catalogue gives one, NaN elsewhere; None if nowhere.
-    report : SentinelReport
-        Counts.
-    """
+    """Photometry of n objects in b bands, without sentinels."""
 
     bands: tuple[str, ...]
-    values: FloatArray
-    errors: FloatArray
-    status: npt.NDArray[np.int8]
+    values: FloatArray  # (n, b) magnitudes or fluxes; NaN unless the status is MEASURED
+    errors: FloatArray  # (n, b) likewise; all NaN if the catalogue has none
+    status: npt.NDArray[np.int8]  # (n, b) `Status` of every value
     kind: Kind
-    zero_point: float | None
-    limit: FloatArray | None
+    zero_point: float | None  # AB, of fluxes
+    limit: FloatArray | None  # (n, b) limiting magnitudes of non-detections where given, else NaN; None if nowhere
     report: SentinelReport
 
     def __len__(self) -> int:
@@ -192,28 +156,6 @@ class Photometry:
 def extract_photometry(catalog: Catalog, schema: PhotometrySchema, sentinels: Sentinels | None = None) -> Photometry:
     """Take the photometry out of a table, telling measurements from sentinels.
 
-    Parameters
-    ----------
-    catalog : Catalog
-        A table or a chunk of one; not changed.
-    schema : PhotometrySchema
-        Which columns to take.
-    sentinels : Sentinels, optional
-        The numbers that are not measurements.
-
-    Returns
-    -------
-    Photometry
-
-    Raises
-    ------
-    SchemaError
-        A column is missing.
-    CatalogError
-        A column is not numeric, or a flag has an unknown value.
-
-    Notes
-    -----
     The first rule that applies to a value settles its status:
 
     1. flag 2: not observed; flag 1: not detected (the flag's "not detected or failed" cannot be told apart).
@@ -235,7 +177,7 @@ def extract_photometry(catalog: Catalog, schema: PhotometrySchema, sentinels: Se
     strange = [band for band in rules.limits if band not in schema.bands]
     if strange:
         raise SchemaError(f"`limits` has band {strange[0]!r}; the bands are {', '.join(schema.bands)}")
-    n, b = len(catalog), len(schema.bands)
+    n, b, is_magnitude = len(catalog), len(schema.bands), schema.kind == "magnitude"
     values = np.empty((b, n))
     errors = np.empty((b, n)) if schema.errors else np.full((b, n), np.nan)
     limit: FloatArray | None = None
@@ -245,24 +187,31 @@ def extract_photometry(catalog: Catalog, schema: PhotometrySchema, sentinels: Se
         value = catalog.floats(schema.values[band])
         error = catalog.floats(schema.errors[band]) if schema.errors else None
         flag = _flags(catalog, schema.flag[band]) if band in schema.flag else None
-        odd = np.flatnonzero(~_plainly_measured(value, error, flag, schema.kind == "magnitude", rules))
+        odd = np.flatnonzero(~_plainly_measured(value, error, flag, is_magnitude, rules))
         values[j] = value
         if error is not None:
             errors[j] = error
         if len(odd):
-            _settle(_Cells(catalog, schema, band, odd, value, error, flag), rules, status[j], counts, j)
+            masked = catalog.mask(schema.values[band])[odd]
+            odd_error, odd_flag = (None if array is None else array[odd] for array in (error, flag))
+            undecided = np.ones(len(odd), dtype=bool)
+            for cause, meaning, where in _rules(value[odd], odd_error, odd_flag, masked, is_magnitude, rules):
+                fresh = where & undecided
+                undecided &= ~fresh
+                status[j, odd[fresh]] = meaning
+                counts.setdefault(cause, [0] * b)[j] += int(fresh.sum())
             missing = odd[status[j, odd] != Status.MEASURED]
             values[j, missing] = errors[j, missing] = np.nan
-            beside = error[missing] if error is not None and schema.kind == "magnitude" else None
+            beside = error[missing] if error is not None and is_magnitude else None
             found = _limits(beside, status[j, missing], rules, rules.limits.get(band, np.nan))
             if np.isfinite(found).any():
                 limit = np.full((b, n), np.nan) if limit is None else limit
                 limit[j, missing] = found
+    kind: Kind = "magnitude" if is_magnitude else "flux"
     tally = np.stack([(status == s).sum(axis=1) for s in Status], axis=1).astype(np.int64)
     report = SentinelReport(schema.bands, n, tally, {k: tuple(v) for k, v in counts.items() if any(v)})
-    assert schema.kind is not None
     limits = None if limit is None else limit.T
-    return Photometry(schema.bands, values.T, errors.T, status.T, schema.kind, schema.zero_point, limits, report)
+    return Photometry(schema.bands, values.T, errors.T, status.T, kind, schema.zero_point, limits, report)
 
 
 def _plainly_measured(
@@ -289,40 +238,12 @@ def _is(values: FloatArray, sentinel: float) -> BoolArray:
     return np.asarray((values == sentinel) | (values == float(np.float32(sentinel))))
 
 
-@dataclass(frozen=True)
-class _Cells:
-    """The rows of one band that the rules must look at."""
-
-    catalog: Catalog
-    schema: PhotometrySchema
-    band: str
-    rows: npt.NDArray[np.intp]
-    value: FloatArray
-    error: FloatArray | None
-    flag: AnyArray | None
-
-
-def _settle(
-    cells: _Cells, rules: Sentinels, status: npt.NDArray[np.int8], counts: dict[str, list[int]], j: int
-) -> None:
-    """Fill `status` of the cells' rows and count the causes; the first rule that applies wins."""
-    open_ = np.ones(len(cells.rows), dtype=bool)
-    for cause, meaning, where in _rules(cells, rules):
-        fresh = where & open_
-        open_ &= ~fresh
-        status[cells.rows[fresh]] = meaning
-        counts.setdefault(cause, [0] * len(cells.schema.bands))[j] += int(fresh.sum())
-
-
-def _rules(cells: _Cells, rules: Sentinels) -> list[tuple[str, Status, BoolArray]]:
+def _rules(
+    value: FloatArray, error: Any, flag: AnyArray | None, masked: BoolArray, magnitudes: bool, rules: Sentinels
+) -> list[tuple[str, Status, BoolArray]]:
     """Return (cause, status, where) in the order in which they are applied."""
-    rows = cells.rows
-    value = cells.value[rows]
-    error = None if cells.error is None else cells.error[rows]
-    flag = np.full(len(rows), -1) if cells.flag is None else cells.flag[rows]
+    flag = np.full(len(value), -1) if flag is None else flag
     trusted = flag == 0
-    masked = cells.catalog.mask(cells.schema.values[cells.band])[rows]
-    magnitudes = cells.schema.kind == "magnitude"
     table: list[tuple[str, Status, BoolArray]] = [
         ("flag 2", Status.NOT_OBSERVED, flag == 2),
         ("flag 1", Status.NOT_DETECTED, flag == 1),

@@ -134,20 +134,12 @@ class PhotometrySchema:
         bands : sequence of str
             Band names; kept in this order.
         mag, flux : str
-            Template of the value columns, one of the two; ``{band}`` stands for the band, ``{BAND}`` for it
-            in capitals. Letter case is ignored if no column fits exactly.
+            Template of the value columns, one of the two; ``{band}`` stands for the band, ``{BAND}`` for it in
+            capitals. Letter case is ignored if no column fits exactly.
         err, flag : str, optional
             Templates of the error and flag columns.
-        zero_point : float, optional
-            AB zero point of fluxes.
-        redshift, redshift_err, weight, id, ebv : str, optional
-            Column names.
-        convention : str
-            Name to remember.
-
-        Returns
-        -------
-        PhotometrySchema
+        zero_point, redshift, redshift_err, weight, id, ebv, convention
+            As in the schema.
 
         Examples
         --------
@@ -158,47 +150,24 @@ class PhotometrySchema:
         {'u': 'mag_u_lsst', 'g': 'mag_g_lsst'}
         """
         names = list(columns)
-        template = mag or flux
-        if template is None or (mag and flux):
+        if bool(mag) == bool(flux):
             raise SchemaError("`mag` and `flux` are both given or both missing; give the template of one of them")
 
-        def fill(pattern: str | None) -> dict[str, str]:
-            return {b: find_column(expand(pattern, b), names, f"band {b!r}") for b in bands} if pattern else {}
+        def fill(template: str | None) -> dict[str, str]:
+            return {b: find_column(expand(template, b), names, f"band {b!r}") for b in bands} if template else {}
 
-        def one(name: str | None, role: str) -> str | None:
-            return find_column(name, names, role) if name else None
-
-        value_key, error_key = ("mag", "mag_err") if mag else ("flux", "flux_err")
-        given: dict[str, Any] = {value_key: fill(template), error_key: fill(err)}
-        return cls(
-            tuple(bands),
-            **given,
-            zero_point=zero_point,
-            flag=fill(flag),
-            redshift=one(redshift, "redshift"),
-            redshift_err=one(redshift_err, "redshift error"),
-            weight=one(weight, "weight"),
-            id=one(id, "identifier"),
-            ebv=one(ebv, "E(B-V)"),
-            convention=convention,
-        )
+        roles = {"redshift": redshift, "redshift_err": redshift_err, "weight": weight, "id": id, "ebv": ebv}
+        found = {role: find_column(name, names, role) if name else None for role, name in roles.items()}
+        values, errors = ("mag", "mag_err") if mag else ("flux", "flux_err")
+        given: dict[str, Any] = {values: fill(mag or flux), errors: fill(err), "flag": fill(flag), **found}
+        return cls(tuple(bands), **given, zero_point=zero_point, convention=convention)
 
     @classmethod
     def from_columns(cls, mag: Sequence[str], mag_err: Sequence[str] = (), **roles: str | None) -> PhotometrySchema:
         """Build a schema of magnitudes from lists of columns, naming the bands after what tells the columns apart.
 
-        Parameters
-        ----------
-        mag : sequence of str
-            Magnitude columns, one per band.
-        mag_err : sequence of str, optional
-            Error columns of the same bands in the same order, or none at all.
-        **roles : str or None
-            Columns of `redshift`, `weight`, `id`, `ebv`.
-
-        Returns
-        -------
-        PhotometrySchema
+        Error columns are those of the same bands in the same order, or none at all; `roles` are `redshift`, `weight`,
+        `id` and `ebv`.
 
         Examples
         --------
@@ -219,15 +188,7 @@ class PhotometrySchema:
         return cls(bands, mag=dict(zip(bands, mag, strict=True)), mag_err=errors, **given)
 
     def require(self, columns: Iterable[str], *, redshift: bool = False) -> None:
-        """Raise unless the columns needed are there, naming near misses.
-
-        Parameters
-        ----------
-        columns : iterable of str
-            Columns of a catalogue.
-        redshift : bool
-            Whether the redshift column is needed too (training, evaluation).
-        """
+        """Raise unless the columns needed, with `redshift` also that one, are among `columns`; name near misses."""
         names = list(columns)
         needed = list(self.photometry_columns)
         if redshift:

@@ -52,6 +52,9 @@ def casjobs_query(
 ) -> str:
     """Return the SQL that selects the paper's data set on the CasJobs service of SDSS.
 
+    Its comments say where it departs from the query that the paper prints, and why; `guess_schema` recognises the
+    columns it gives.
+
     Parameters
     ----------
     release : str
@@ -59,34 +62,12 @@ def casjobs_query(
     bands : sequence of str
         Which of u, g, r, i, z.
     flags : sequence of str, optional
-        Photometric flags that an object must not have; by default the six of the paper (`PHOTO_FLAGS`).
-        Empty for no cut on flags, which is what the paper's query does in effect.
+        Photometric flags that an object must not have; by default the six of the paper (`PHOTO_FLAGS`). Empty for no
+        cut on flags, which is what the paper's query does in effect.
     table : str
         Table of your own database (MyDB) to write to.
     limit : int, optional
         Return only this many objects, for a try.
-
-    Returns
-    -------
-    str
-        The query, with comments that explain it. The columns it gives are recognised by `guess_schema`.
-
-    Raises
-    ------
-    ConfigError
-        An argument is not usable in the query.
-
-    Notes
-    -----
-    The paper prints its flag tests as ``dbo.fPhotoFlags('PEAKCENTER') != 0``. That compares a constant (the
-    bit's value) with zero and is true for every object. Meant is ``(p.flags &
-    dbo.fPhotoFlags('PEAKCENTER')) = 0``: none of these bits is set, as the SDSS recommendations for clean
-    photometry have it. To get the paper's sample as it was, flags and all, pass ``flags=()``.
-
-    The paper joins on ``p.SpecObjID = s.SpecObjID``. The query joins on ``s.bestObjID = p.objID``, the
-    direction documented for joining photometry to spectra: `SpecObj` is the view of science-primary
-    spectra, one per object. ``p.mode = 1`` keeps the primary detection of every object, ``s.zWarning = 0``
-    redshifts without known problems.
     """
     release = release.upper()
     if not re.fullmatch(r"DR([89]|1\d|2\d)", release):
@@ -104,10 +85,8 @@ def casjobs_query(
         raise ConfigError(f"`limit` is {limit}; expected at least 1")
     unwanted = list(PHOTO_FLAGS) if flags is None else [_flag(name) for name in flags]
     notes = "\n".join((_FLAG_NOTE if unwanted else _NO_FLAG_NOTE, _JOIN_NOTE))
-    selected = ["p.objID AS objid"]
-    selected += [f"p.modelMag_{band}" for band in bands]
-    selected += [f"p.modelMagErr_{band}" for band in bands]
-    selected += ["s.z AS zspec", "s.zErr AS zspecErr"]
+    photometry = [f"p.{name}_{band}" for name in ("modelMag", "modelMagErr") for band in bands]
+    selected = ["p.objID AS objid", *photometry, "s.z AS zspec", "s.zErr AS zspecErr"]
     tests = ["s.class = 'GALAXY'", "s.zWarning = 0", "p.mode = 1"]
     tests += [f"(p.flags & dbo.fPhotoFlags('{name}')) = 0" for name in unwanted]
     why = ["a galaxy, by its spectrum", "no known problem with the redshift", "primary detection"]

@@ -19,21 +19,11 @@ SUPPORTED_KINDS = "biufUM"
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a table came from.
+    """Where a table came from."""
 
-    Parameters
-    ----------
-    path : str or None
-        File or folder the rows were read from.
-    format : str or None
-        Name of the format, as `gpzed.catalog.FORMATS` lists them.
-    row_offset : int
-        Row of the file that is row 0 of this table.
-    """
-
-    path: str | None = None
-    format: str | None = None
-    row_offset: int = 0
+    path: str | None = None  # file or folder the rows were read from
+    format: str | None = None  # name of the format, as `gpzed.catalog.FORMATS` lists them
+    row_offset: int = 0  # row of the file that is row 0 of this table
 
     def where(self, row: int | None = None) -> str:
         """Return ``'file', row k`` for messages; rows are counted from 0 in the file."""
@@ -229,18 +219,7 @@ class Catalog:
         return name in self._masks
 
     def floats(self, name: str) -> FloatArray:
-        """Return a column as float64, NaN where masked.
-
-        Parameters
-        ----------
-        name : str
-            A boolean, integer or float column.
-
-        Returns
-        -------
-        ndarray of float64
-            A new array.
-        """
+        """Return a boolean, integer or float column as new float64 values, NaN where masked."""
         values = self[name]
         if values.dtype.kind not in "biuf":
             first = f"; row 0 is {values.ravel()[0]!r}" if values.size else ""
@@ -253,45 +232,34 @@ class Catalog:
             floats[self._masks[name]] = np.nan
         return floats
 
-    def _rebuilt(self, columns: Mapping[str, AnyArray], masks: Mapping[str, AnyArray], offset: int) -> Catalog:
-        return Catalog(
-            columns,
-            masks=masks,
-            units={k: v for k, v in self._units.items() if k in columns},
-            metadata=self._metadata,
-            provenance=replace(self._provenance, row_offset=self._provenance.row_offset + offset),
-            n_rows=self._n_rows,
-        )
-
     def select(self, names: Sequence[str]) -> Catalog:
         """Return a table of the named columns, in the order given."""
-        return self._rebuilt(
+        return Catalog(
             {name: self[name] for name in names},
-            {name: self._masks[name] for name in names if name in self._masks},
-            0,
+            masks={name: self._masks[name] for name in names if name in self._masks},
+            units={name: self._units[name] for name in names if name in self._units},
+            metadata=self._metadata,
+            provenance=self._provenance,
+            n_rows=self._n_rows,
         )
 
     def slice(self, start: int, stop: int | None = None) -> Catalog:
         """Return rows `start` to `stop` (not included), without copying; the row offset moves along."""
-        start, stop, _ = slice(start, stop).indices(len(self))
-        table = self._rebuilt(
-            {k: v[start:stop] for k, v in self._columns.items()},
-            {k: v[start:stop] for k, v in self._masks.items()},
-            start,
-        )
-        if not self._columns:
-            table._n_rows = max(stop - start, 0)
-        return table
+        rows = slice(*slice(start, stop).indices(len(self)))
+        return self._picked(rows, self._provenance.row_offset + rows.start, max(rows.stop - rows.start, 0))
 
     def take(self, rows: Any) -> Catalog:
         """Return the rows picked by an index or boolean array; the row offset no longer applies and is 0."""
-        picked = np.asarray(rows)
+        return self._picked(np.asarray(rows), 0)
+
+    def _picked(self, rows: Any, row_offset: int, n_rows: int | None = None) -> Catalog:
         return Catalog(
-            {k: v[picked] for k, v in self._columns.items()},
-            masks={k: v[picked] for k, v in self._masks.items()},
+            {k: v[rows] for k, v in self._columns.items()},
+            masks={k: v[rows] for k, v in self._masks.items()},
             units=self._units,
             metadata=self._metadata,
-            provenance=replace(self._provenance, row_offset=0),
+            provenance=replace(self._provenance, row_offset=row_offset),
+            n_rows=n_rows,
         )
 
     def with_columns(
@@ -312,26 +280,9 @@ class Catalog:
             provenance=self._provenance,
         )
 
-    def with_metadata(self, metadata: Mapping[str, Any]) -> Catalog:
-        """Return the same columns with other metadata."""
-        table = self._rebuilt(self._columns, self._masks, 0)
-        table._metadata = dict(metadata)
-        return table
-
     @staticmethod
     def concatenate(tables: Iterable[Catalog]) -> Catalog:
-        """Return the rows of several tables, one after the other.
-
-        Parameters
-        ----------
-        tables : iterable of Catalog
-            All with the same column names and kinds; text may differ in width. Units, metadata and
-            provenance are those of the first.
-
-        Returns
-        -------
-        Catalog
-        """
+        """Return the rows of several tables of the same columns, with units, metadata and provenance of the first."""
         parts = list(tables)
         if not parts:
             raise CatalogError("nothing to concatenate; give at least one table")

@@ -18,37 +18,15 @@ POGSON = 2.5 / np.log(10.0)
 
 @dataclass(frozen=True)
 class BandValues:
-    """Photometry on the scale of the features.
+    """Photometry on the scale of the features."""
 
-    Attributes
-    ----------
-    values, errors : ndarray of shape (n, b)
-        Magnitudes of the kind asked for, and their errors; NaN where there is no measurement. Errors are all NaN
-        if the catalogue has none.
-    status : ndarray of int8 of shape (n, b)
-        As in `Photometry`; a flux that is not positive has no Pogson magnitude and counts as not detected.
-    """
-
-    values: FloatArray
-    errors: FloatArray
-    status: npt.NDArray[np.int8]
+    values: FloatArray  # (n, b) magnitudes of the kind asked for; NaN where there is no measurement
+    errors: FloatArray  # (n, b); all NaN if the catalogue has none
+    status: npt.NDArray[np.int8]  # (n, b) as in `Photometry`; a flux without a Pogson magnitude is not detected
 
 
 def softening_of(photometry: Photometry, extinction: FloatArray | None) -> FloatArray:
-    """Return the softening of asinh magnitudes for each band: the median flux error.
-
-    Parameters
-    ----------
-    photometry : Photometry
-        Training rows.
-    extinction : ndarray of shape (n, b) or None
-        Magnitudes to take off.
-
-    Returns
-    -------
-    ndarray of shape (b,)
-        In units of the flux of magnitude 0; NaN for a band without measurements.
-    """
+    """Return each band's softening of asinh magnitudes: the median flux error, in fluxes of magnitude 0."""
     _, error = _fluxes(photometry, extinction)
     medians = [np.median(column[np.isfinite(column)]) if np.isfinite(column).any() else np.nan for column in error.T]
     return np.array(medians)
@@ -62,21 +40,6 @@ def band_values(
 ) -> BandValues:
     """Bring photometry, of magnitudes or of fluxes, to the scale of the features.
 
-    Parameters
-    ----------
-    photometry : Photometry
-    config : FeatureConfig
-    softening : sequence of float of length b
-        From `softening_of`; used for asinh magnitudes only.
-    extinction : ndarray of shape (n, b) or None
-        Magnitudes to take off.
-
-    Returns
-    -------
-    BandValues
-
-    Notes
-    -----
     Asinh magnitudes (Lupton, Gunn & Szalay 1999) of flux f with softening b are ``-a (asinh(f / 2b) + ln b)``,
     ``a = 2.5 / ln 10``: magnitudes for bright objects, linear in flux for faint ones, defined for any flux. A
     Pogson magnitude of 33 with an error of 1e4 is a flux of nearly zero with a plain error, and so it stays.

@@ -37,26 +37,11 @@ FLAG_MEANINGS: dict[Flag, str] = {
 
 
 def flag_legend() -> dict[str, str]:
-    """Return the meaning of every bit, by ``"value NAME"``.
-
-    Examples
-    --------
-    >>> list(flag_legend())[3]
-    '8 CLIPPED_INPUT'
-    """
+    """Return the meaning of every bit, by ``"value NAME"`` such as ``"8 CLIPPED_INPUT"``."""
     return {f"{int(flag)} {flag.name}": text for flag, text in FLAG_MEANINGS.items()}
 
 
 def count_flags(flags: npt.NDArray[np.uint32]) -> dict[str, int]:
-    """Return how many objects carry each bit, by name; bits that nobody carries are left out.
-
-    Parameters
-    ----------
-    flags : ndarray of uint32 of shape (n,)
-
-    Returns
-    -------
-    dict of str to int
-    """
+    """Return how many objects carry each bit, by name; bits that nobody carries are left out."""
     counts = {str(flag.name): int(np.count_nonzero(flags & np.uint32(flag))) for flag in Flag}
     return {name: count for name, count in counts.items() if count}

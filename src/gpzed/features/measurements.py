@@ -33,23 +33,7 @@ ROWS_PER_COLUMN = 5
 def linearise(
     values: FloatArray, errors: FloatArray, softening: FloatArray, density: Density
 ) -> tuple[FloatArray, FloatArray]:
-    """Take asinh magnitudes and their errors at the flux to be expected.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n, b)
-        Measured asinh magnitudes; NaN where there is none.
-    errors : ndarray of shape (n, b)
-        Their errors, taken at the measured flux.
-    softening : ndarray of shape (b,)
-    density : Density
-        One Gaussian: of the magnitudes of the training rows.
-
-    Returns
-    -------
-    values, errors : ndarray of shape (n, b)
-        NaN where there is no measurement.
-    """
+    """Take asinh magnitudes and their errors at the flux to be expected."""
     seen, mean = np.isfinite(values), density.mean
     measured, error = np.where(seen, values, mean), np.where(seen, errors, NO_MEASUREMENT)
     flux = asinh_flux(measured, softening)
@@ -82,15 +66,7 @@ def depth_of(flux_errors: FloatArray, measured: BoolArray, softening: FloatArray
 
 
 def density_of_rows(rows: FloatArray, median: FloatArray) -> Density:
-    """Gaussian density of complete rows; with too few of them the median, and no correlations.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, k)
-        Rows, incomplete ones (NaN) among them.
-    median : ndarray of shape (k,)
-        Median of every column.
-    """
+    """Gaussian density of complete rows; with too few of them the median, and no correlations."""
     k = rows.shape[1]
     complete = rows[np.isfinite(rows).all(axis=1)]
     if len(complete) < ROWS_PER_COLUMN * k:

@@ -53,12 +53,7 @@ class SplitConfig:
 
 @dataclass(frozen=True)
 class Split:
-    """Row numbers of each part, ascending.
-
-    Attributes
-    ----------
-    train, validation, test : ndarray of int
-    """
+    """Row numbers of each part, ascending."""
 
     train: IntArray
     validation: IntArray
@@ -66,20 +61,7 @@ class Split:
 
 
 def random_split(n: int, validation: float, test: float, seed: int) -> Split:
-    """Split rows at random.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    validation, test : float
-        Parts.
-    seed : int
-        The same seed gives the same split.
-
-    Returns
-    -------
-    Split
+    """Split `n` rows at random into the parts asked for; the same seed gives the same split.
 
     Examples
     --------
@@ -95,24 +77,16 @@ def random_split(n: int, validation: float, test: float, seed: int) -> Split:
 
 
 def split_by_column(values: AnyArray, name: str) -> Split:
-    """Split rows as a column says.
+    """Split rows as the column `name` says.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Text (train, validation, test; letter case ignored), integers 0, 1, 2, or booleans (True trains, False tests).
-    name : str
-        Name of the column, for messages.
-
-    Returns
-    -------
-    Split
+    It holds text (train, validation, test; letter case ignored), integers 0, 1, 2, or booleans (True trains, False
+    tests).
     """
     if values.dtype.kind == "b":
         codes = np.where(values, 0, 2)
     else:
         words, which = np.unique(values, return_inverse=True)
-        keys = [_word(word) for word in words]
+        keys = [str(word).strip().lower().removesuffix(".0") for word in words]
         unknown = [word for word, key in zip(words, keys, strict=True) if key not in _WORDS]
         if unknown:
             raise CatalogError(
@@ -120,8 +94,3 @@ def split_by_column(values: AnyArray, name: str) -> Split:
             )
         codes = np.array([_WORDS[key] for key in keys])[which.ravel()]
     return Split(*(np.flatnonzero(codes == code) for code in range(3)))
-
-
-def _word(value: object) -> str:
-    text = str(value).strip().lower()
-    return text.removesuffix(".0")

@@ -14,15 +14,7 @@ from sklearn.base import TransformerMixin
 from gpzed._types import BoolArray, FloatArray, IntArray
 from gpzed.catalog.photometry import Photometry, Status
 from gpzed.errors import CatalogError, ConfigError
-from gpzed.features.bands import (
-    POGSON,
-    BandValues,
-    asinh_error,
-    asinh_flux,
-    asinh_magnitude,
-    band_values,
-    softening_of,
-)
+from gpzed.features.bands import POGSON, BandValues, asinh_error, asinh_flux, asinh_magnitude, band_values, softening_of
 from gpzed.features.config import FeatureConfig
 from gpzed.features.flags import Flag
 from gpzed.features.measurements import density_of_rows, depth_of, linearise
@@ -36,71 +28,35 @@ Floats = tuple[float, ...]
 
 
 class Features(NamedTuple):
-    """Inputs of the model for some rows.
+    """Inputs of the model for some rows."""
 
-    Attributes
-    ----------
-    X : ndarray of float64 of shape (n, d)
-        NaN where there is no measurement, unless the configuration says "fill".
-    flags : ndarray of uint32 of shape (n,)
-        Bits of `Flag`.
-    X_std : ndarray of float64 of shape (n, d), or None
-        Standard errors of the inputs, if these are their noise; 0 where an input is itself an error or was filled in.
-    """
-
-    X: FloatArray
-    flags: npt.NDArray[np.uint32]
-    X_std: FloatArray | None
+    X: FloatArray  # (n, d); NaN where there is no measurement, unless the configuration says "fill"
+    flags: npt.NDArray[np.uint32]  # (n,) bits of `Flag`
+    X_std: FloatArray | None  # (n, d) noise of the inputs, if asked for; 0 for inputs that are errors or filled in
 
 
 @dataclass(frozen=True)
 class FeatureTransformer(TransformerMixin):  # type: ignore[misc]
-    """Photometry to inputs, as fitted on training rows; made by `fit_transformer`.
+    """Photometry to inputs, as fitted on training rows by `fit_transformer`.
 
-    With scikit-learn's ``set_output(transform="pandas")`` the inputs are a data frame.
-
-    Attributes
-    ----------
-    config : FeatureConfig
-    bands : tuple of str
-        Bands in their order.
-    has_errors : bool
-        Whether the inputs hold the logarithms of the errors.
-    has_noise : bool
-        Whether the errors are the noise of the inputs.
-    softening : tuple of float of length b
-        Of asinh magnitudes, in units of the flux of magnitude 0.
-    lower, upper : tuple of float of length k
-        Range of each column (magnitudes, then ln errors); values outside it are moved to its edge.
-    mean : tuple of float of length k
-    covariance : tuple of tuple of float, (k, k)
-        Density of the columns, for missing bands.
-    faint : tuple of float of length k
-        Columns of a band in which nothing was detected.
-    faint_error : tuple of float of length b
-        Error of such a band, in magnitudes of the kind used.
-    ebv : float
-        Median E(B-V), for rows without one.
-    center : tuple of float of length d
-        Mean of the inputs, for colours of missing bands.
-    marginalised : tuple of bool of length b
-        Bands of which too few training rows lacked a detection to learn from: one is as if not observed.
+    There are b bands and k columns: magnitudes, then ln errors if these are inputs. With scikit-learn's
+    ``set_output(transform="pandas")`` the inputs are a data frame.
     """
 
     config: FeatureConfig
     bands: tuple[str, ...]
-    has_errors: bool
-    has_noise: bool
-    softening: Floats
-    lower: Floats
+    has_errors: bool  # whether the inputs hold the logarithms of the errors
+    has_noise: bool  # whether the errors are the noise of the inputs
+    softening: Floats  # (b,) of asinh magnitudes, in units of the flux of magnitude 0
+    lower: Floats  # (k,) range of each column; values outside it are moved to its edge
     upper: Floats
-    mean: Floats
-    covariance: tuple[Floats, ...]
-    faint: Floats
-    faint_error: Floats
-    ebv: float
-    center: Floats
-    marginalised: tuple[bool, ...] = ()
+    mean: Floats  # (k,) density of the columns, for missing bands
+    covariance: tuple[Floats, ...]  # (k, k)
+    faint: Floats  # (k,) columns of a band in which nothing was detected
+    faint_error: Floats  # (b,) error of such a band, in magnitudes of the kind used
+    ebv: float  # median E(B-V), for rows without one
+    center: Floats  # (d,) mean of the inputs, for colours of missing bands
+    marginalised: tuple[bool, ...] = ()  # (b,) too few training rows lacked a detection: one is as if not observed
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_sklearn_output_config", {})  # what `set_output` writes to
@@ -121,19 +77,7 @@ class FeatureTransformer(TransformerMixin):  # type: ignore[misc]
         return (*values, *(f"ln_err_{band}" for band in self.bands if self.has_errors))
 
     def transform(self, photometry: Photometry, ebv: FloatArray | None = None) -> Features:
-        """Make the inputs of the model, the same for a row whatever rows come with it.
-
-        Parameters
-        ----------
-        photometry : Photometry
-            Of the bands the transformer was fitted for.
-        ebv : ndarray of shape (n,) or None
-            E(B-V) of each object; needed if there is an extinction correction.
-
-        Returns
-        -------
-        Features
-        """
+        """Make the inputs of the model, a row's own whatever rows come with it; `ebv` if extinction is corrected."""
         if photometry.bands != self.bands:
             raise CatalogError(
                 f"the photometry has bands {list(photometry.bands)}; the model was trained on {list(self.bands)}: "
@@ -158,9 +102,10 @@ class FeatureTransformer(TransformerMixin):  # type: ignore[misc]
         columns = _columns(bands, self.has_errors)
         flags = _status_flags(bands.status)
         flags[no_ebv] |= np.uint32(Flag.MISSING_BAND)
-        outside = (columns < self._lower) | (columns > self._upper)
+        lower, upper = np.array(self.lower), np.array(self.upper)
+        outside = (columns < lower) | (columns > upper)
         if outside.any():
-            columns = np.clip(columns, self._lower, self._upper)  # NaN stays NaN
+            columns = np.clip(columns, lower, upper)  # NaN stays NaN
             flags[outside.any(axis=1)] |= np.uint32(Flag.CLIPPED_INPUT)
         if bands.status.any():
             _substitute_limits(columns, bands.status, photometry.limit, self, extinction)
@@ -197,24 +142,12 @@ class FeatureTransformer(TransformerMixin):  # type: ignore[misc]
     def filled(self, X: FloatArray) -> FloatArray:
         """Return inputs with the mean, given the others, in place of those that are missing."""
         if self.config.colours:
-            return np.where(np.isnan(X), self._center, X)
+            return np.where(np.isnan(X), self.center, X)
         return self._density.fill(X)
-
-    @cached_property
-    def _lower(self) -> FloatArray:
-        return np.array(self.lower)
-
-    @cached_property
-    def _upper(self) -> FloatArray:
-        return np.array(self.upper)
 
     @cached_property
     def _density(self) -> Density:
         return Density.gaussian(np.array(self.mean), np.array(self.covariance))
-
-    @cached_property
-    def _center(self) -> FloatArray:
-        return np.array(self.center)
 
 
 def photometry_rows(photometry: Photometry, rows: slice | IntArray) -> Photometry:
@@ -232,27 +165,7 @@ def photometry_rows(photometry: Photometry, rows: slice | IntArray) -> Photometr
 def fit_transformer(
     photometry: Photometry, config: FeatureConfig | None = None, ebv: FloatArray | None = None
 ) -> FeatureTransformer:
-    """Fit the map from photometry to inputs on training rows.
-
-    Parameters
-    ----------
-    photometry : Photometry
-        Of the training rows.
-    config : FeatureConfig, optional
-    ebv : ndarray of shape (n,) or None
-        E(B-V) of each object; needed if there is an extinction correction.
-
-    Returns
-    -------
-    FeatureTransformer
-
-    Raises
-    ------
-    ConfigError
-        Options and catalogue do not fit together.
-    CatalogError
-        A band has no measurement in any row.
-    """
+    """Fit the map from photometry to inputs on training rows; `ebv`, the E(B-V) of each, if extinction is corrected."""
     config = config or FeatureConfig()
     has_errors = _check(photometry, config)
     if config.magnitudes == "auto":
@@ -263,7 +176,12 @@ def fit_transformer(
     softening = softening_of(photometry, extinction) if is_asinh else np.ones(len(photometry.bands))
     bands = band_values(photometry, config, softening, extinction)
     columns = _columns(bands, has_errors and config.has_error_inputs)
-    _require_measurements(bands, photometry.bands)
+    empty = [photometry.bands[j] for j in np.flatnonzero((~np.isfinite(bands.values)).all(axis=0))]
+    if empty:
+        raise CatalogError(
+            f"band {empty[0]!r} has no measurement in any training row; leave it out: --bands "
+            f"{','.join(name for name in photometry.bands if name not in empty)}"
+        )
     lower, upper = _ranges(columns, config.clip)
     columns = np.clip(columns, lower, upper)
     faint = faint_limits(columns, len(photometry.bands))
@@ -279,16 +197,12 @@ def fit_transformer(
     _substitute_limits(columns, bands.status, photometry.limit, draft, extinction)
     density = density_of_rows(columns, np.nanmedian(columns, axis=0))
     center = _arranged(density.fill(columns), config, photometry.bands).mean(axis=0)
-    mean, covariance = _floats(density.mean), _rows(density.covariances[0])
+    mean, covariance = _floats(density.mean), tuple(map(_floats, density.covariances[0]))
     return dataclasses.replace(draft, mean=mean, covariance=covariance, center=_floats(center))
 
 
 def _floats(values: FloatArray) -> Floats:
     return tuple(float(value) for value in values)
-
-
-def _rows(matrix: FloatArray) -> tuple[Floats, ...]:
-    return tuple(_floats(row) for row in matrix)
 
 
 def _check(photometry: Photometry, config: FeatureConfig) -> bool:
@@ -307,15 +221,6 @@ def _check(photometry: Photometry, config: FeatureConfig) -> bool:
     if config.reference_band and config.reference_band not in known:
         raise ConfigError(f"`reference_band` is {config.reference_band!r}; expected one of {', '.join(known)}")
     return has_errors
-
-
-def _require_measurements(bands: BandValues, names: tuple[str, ...]) -> None:
-    empty = [name for name, column in zip(names, bands.values.T, strict=True) if not np.isfinite(column).any()]
-    if empty:
-        raise CatalogError(
-            f"band {empty[0]!r} has no measurement in any training row; leave it out: --bands "
-            f"{','.join(name for name in names if name not in empty)}"
-        )
 
 
 def _extinction(

@@ -61,18 +61,7 @@ class WeightConfig:
 
 
 def normalised(weights: FloatArray, max_weight: float = np.inf) -> FloatArray:
-    """Return weights with mean 1, none above `max_weight` times the mean.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n,)
-        Not negative, not all zero.
-    max_weight : float
-
-    Returns
-    -------
-    ndarray of shape (n,)
-    """
+    """Return weights with mean 1, none above `max_weight` times the mean; they must be finite, >= 0 and not all 0."""
     bad = ~np.isfinite(weights) | (weights < 0.0)
     if bad.any():
         row = int(np.argmax(bad))
@@ -97,20 +86,7 @@ def redshift_weights(z: FloatArray) -> FloatArray:
 
 
 def balanced_weights(z: FloatArray, bin_width: float = 0.1, max_weight: float = 20.0) -> FloatArray:
-    """Return weights that make every bin in redshift count alike.
-
-    Parameters
-    ----------
-    z : ndarray of shape (n,)
-    bin_width : float
-        Width of the bins, which start at redshift 0.
-    max_weight : float
-        Limit, relative to the mean.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        With mean 1.
+    """Return weights of mean 1 that make every bin in redshift count alike, up to `max_weight` times the mean.
 
     Examples
     --------
@@ -123,7 +99,11 @@ def balanced_weights(z: FloatArray, bin_width: float = 0.1, max_weight: float = 
 
 
 def target_weights(X: FloatArray, X_target: FloatArray, n_neighbours: int = 20, max_weight: float = 20.0) -> FloatArray:
-    """Return weights that give training rows the distribution of a target sample.
+    """Return weights of mean 1 that give training rows the distribution of a target sample.
+
+    The estimator of Lima et al. (2008, MNRAS 390, 118): around each training object the distance to its k-th
+    training neighbour is taken, and the target objects within that distance are counted; their number over k is the
+    ratio of the densities. Distances are Euclidean after scaling each input by its spread in both samples.
 
     Parameters
     ----------
@@ -135,17 +115,6 @@ def target_weights(X: FloatArray, X_target: FloatArray, n_neighbours: int = 20, 
         Training neighbours that set the radius.
     max_weight : float
         Limit, relative to the mean.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        With mean 1. Zero where there is no target object nearby.
-
-    Notes
-    -----
-    The estimator of Lima et al. (2008, MNRAS 390, 118): around each training object the distance to its k-th
-    training neighbour is taken, and the target objects within that distance are counted; their number over k is
-    the ratio of the densities. Distances are Euclidean after scaling each input by its spread in both samples.
     """
     if len(X_target) == 0:
         raise CatalogError("the target catalogue has no usable rows; expected photometry in the bands of the model")

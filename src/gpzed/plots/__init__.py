@@ -1,4 +1,7 @@
-"""Figures: functions of data that draw on given axes, or on new ones, and return them."""
+"""Figures: functions that draw on given matplotlib axes `ax`, or on new ones, and return them.
+
+Most draw records of `gpzed.evaluation`: one, or a mapping from names to several of the same kind.
+"""
 
 from __future__ import annotations
 

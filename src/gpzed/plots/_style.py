@@ -6,9 +6,9 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -54,23 +54,13 @@ STYLE: Any = {  # as matplotlib types it, with all keys spelt out
     "legend.fontsize": 8.5,
 }
 
-Draw = TypeVar("Draw", bound=Callable[..., Any])
+Arguments = ParamSpec("Arguments")
 _NEEDED = "figures need matplotlib; install it with `pip install gpzed[plot]`"
 
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """Give all figures created inside the look of gpzed's.
-
-    Yields
-    ------
-    None
-
-    Examples
-    --------
-    >>> with figure_style():
-    ...     pass
-    """
+    """Give all figures created inside the look of gpzed's."""
     try:
         from matplotlib import rc_context
     except ImportError as error:
@@ -91,35 +81,30 @@ def new_axes(**options: Any) -> Any:
     return figure.add_subplot()
 
 
-def drawn(function: Draw) -> Draw:
-    """Let a function that draws on `ax` create axes in gpzed's style where none are given."""
+def drawn(function: Callable[Arguments, None]) -> Callable[Arguments, Any]:
+    """Wrap a function that draws on `ax`: create axes in gpzed's style if none are given, add a legend, return `ax`."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)
-    def draw(*args: Any, **options: Any) -> Any:
-        given = signature.bind(*args, **options).arguments
-        if given.get("ax") is not None:
-            return function(**given)
-        with figure_style():
-            return function(**{**given, "ax": new_axes()})
+    def draw(*args: Arguments.args, **options: Arguments.kwargs) -> Any:
+        given: dict[str, Any] = signature.bind(*args, **options).arguments
+        with figure_style() if given.get("ax") is None else nullcontext():
+            ax = given["ax"] = given.get("ax") or new_axes()
+            function(**given)  # type: ignore[call-arg]
+            if ax.get_legend_handles_labels()[1]:
+                ax.legend()
+        return ax
 
-    return draw  # type: ignore[return-value]
+    return draw
 
 
 def save_figure(ax: Any, path: str | os.PathLike[str], dpi: float | None = None) -> None:
-    """Write the figure of `ax` to a file; the suffix sets the format: .pdf and .svg for print, .png for the screen.
+    """Write the figure of axes to a file; the suffix sets the format: .pdf and .svg for print, .png for the screen.
 
     Parameters
     ----------
-    ax : matplotlib axes or figure
-    path : path
     dpi : float, optional
         Dots per inch of pixel formats, and of the dense parts of the others; 300 by default.
-
-    Raises
-    ------
-    ValueError
-        If the format is not supported, or the folder does not exist.
     """
     target = Path(path)
     kind = target.suffix.lower().removeprefix(".")
@@ -157,7 +142,7 @@ def line_styles(names: Iterable[str]) -> list[dict[str, Any]]:
     return styles
 
 
-def add_legend(ax: Any, **options: Any) -> None:
-    """Add a legend if anything on the axes has a label."""
-    if ax.get_legend_handles_labels()[1]:
-        ax.legend(**options)
+def draw_lines(ax: Any, named: Mapping[str, Any], points: Callable[[Any], tuple[Any, Any]], **look: Any) -> None:
+    """Draw one line per name, through the points of its record."""
+    for record, style in zip(named.values(), line_styles(named), strict=True):
+        ax.plot(*points(record), **look, **style)

@@ -10,7 +10,7 @@ import numpy as np
 from gpzed._types import FloatArray
 from gpzed.evaluation import BinnedMetrics, BoxStatistics
 from gpzed.plots._labels import Z_SPEC, metric_label
-from gpzed.plots._style import COLOURS, FAINT, INK, add_legend, as_mapping, drawn, line_styles
+from gpzed.plots._style import COLOURS, FAINT, INK, as_mapping, drawn, line_styles
 
 MIN_COUNT = 5
 """Bins with fewer objects are not drawn: their points would only be noise."""
@@ -26,14 +26,12 @@ def plot_binned(
     fraction: float | None = None,
     label: str = Z_SPEC,
     min_count: int = MIN_COUNT,
-) -> Any:
+) -> None:
     """Draw a metric in bins of redshift: the fractions kept of one method, or several methods at one fraction.
 
     Parameters
     ----------
     data : BinnedMetrics, or mapping of names to BinnedMetrics
-        From `gpzed.evaluation.binned_metrics`.
-    ax : matplotlib axes, optional
     metric : str
         Which of its metrics.
     fraction : float, optional
@@ -42,15 +40,6 @@ def plot_binned(
         What the bins are of.
     min_count : int
         Bins with fewer objects are left out.
-
-    Returns
-    -------
-    matplotlib axes
-
-    Raises
-    ------
-    ValueError
-        If the data do not have the metric or the fraction.
     """
     named = as_mapping(data)
     lines: dict[str, tuple[FloatArray, FloatArray]] = {}
@@ -67,8 +56,6 @@ def plot_binned(
     for i, ((x, y), style) in enumerate(zip(lines.values(), line_styles(lines), strict=True)):
         ax.plot(x, y, marker=MARKERS[i % len(MARKERS)], ms=3, **style)
     ax.set(xlabel=label, ylabel=metric_label(metric))
-    add_legend(ax)
-    return ax
 
 
 def _chosen(binned: BinnedMetrics, fraction: float | None, one_only: bool) -> list[int]:
@@ -89,22 +76,17 @@ def plot_variance_boxes(
     *,
     parts: tuple[str, ...] = ("model", "noise"),
     label: str = Z_SPEC,
-) -> Any:
+) -> None:
     """Draw box plots of the predicted standard deviation, and of its parts, in bins of redshift.
 
     Parameters
     ----------
     boxes : BoxStatistics, or mapping of parts to BoxStatistics
         From `gpzed.evaluation.uncertainty_boxes`.
-    ax : matplotlib axes, optional
     parts : tuple of str
         Which parts of a mapping, side by side in each bin.
     label : str
         What the bins are of.
-
-    Returns
-    -------
-    matplotlib axes
     """
     named = {"": boxes} if isinstance(boxes, BoxStatistics) else {name: boxes[name] for name in parts}
     for i, (name, box) in enumerate(named.items()):
@@ -132,5 +114,3 @@ def plot_variance_boxes(
     edges = next(iter(named.values())).edges
     ax.set_yscale("log")
     ax.set(xlim=(edges[0], edges[-1]), xlabel=label, ylabel=r"predicted standard deviation $\sigma_z$")
-    add_legend(ax)
-    return ax

@@ -3,52 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpzed._types import FloatArray
-from gpzed.plots._style import COLOURS, FAINT, INK, add_legend, drawn, line_styles
+from gpzed.plots._style import COLOURS, FAINT, INK, drawn, line_styles
 
 MAX_POINTS = 20_000
 """Most points of the training set to draw behind the ellipses."""
 
 
-class Step(Protocol):
-    """One step of training."""
-
-    @property
-    def score(self) -> float:
-        """Mean log-likelihood of the held-out rows."""
-
-
-class Report(Protocol):
-    """The part of a `gpzed.model.TrainingReport` that the figure uses."""
-
-    @property
-    def history(self) -> Sequence[Step]:
-        """All steps."""
-
-    @property
-    def best_iteration(self) -> int:
-        """The step that was kept, counted from 1."""
-
-
 @drawn
-def plot_history(reports: Sequence[Report], ax: Any = None) -> Any:
-    """Draw the validation score against the steps of training, one line per member; a dot is the step kept.
-
-    Parameters
-    ----------
-    reports : sequence of TrainingReport
-        ``model.reports_``.
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
-    """
+def plot_history(reports: Sequence[Any], ax: Any = None) -> None:
+    """Draw the validation score at each step of training, one line per `model.reports_`; a dot marks the step kept."""
     lowest = []
     names = [f"member {index + 1}" if len(reports) > 1 else "" for index in range(len(reports))]
     for report, style in zip(reports, line_styles(names), strict=True):
@@ -60,33 +29,24 @@ def plot_history(reports: Sequence[Report], ax: Any = None) -> Any:
     if lowest:
         ax.set_ylim(bottom=min(lowest))
     ax.set(xlabel="step", ylabel="log-likelihood of the held-out rows")
-    add_legend(ax)
-    return ax
 
 
 @drawn
 def plot_sparsity(
     weight_precisions: npt.ArrayLike, noise_weight_precisions: npt.ArrayLike | None = None, ax: Any = None
-) -> Any:
+) -> None:
     """Draw how relevant each basis function is for the mean (alpha) and for the noise (eta), the most relevant first.
+
+    Drawn is the prior standard deviation of a weight, ``alpha ** -0.5``: a basis function that falls by orders of
+    magnitude below the first ones is switched off.
 
     Parameters
     ----------
     weight_precisions : array-like of shape (m,) or more
-        ``model.weight_precisions_``, the prior precisions alpha; those of the mean function, which come after
-        the m of the basis functions, are left out if `noise_weight_precisions` tells m.
+        ``model.weight_precisions_``; those of the mean function, which follow the m of the basis functions, are left
+        out if `noise_weight_precisions` tells m.
     noise_weight_precisions : array-like of shape (m,), optional
-        ``model.noise_weight_precisions_``, the prior precisions eta.
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
-
-    Notes
-    -----
-    Drawn is the prior standard deviation of a weight, ``alpha ** -0.5``: a basis function that falls by orders of
-    magnitude below the first ones is switched off.
+        ``model.noise_weight_precisions_``.
     """
     alpha = np.asarray(weight_precisions, dtype=np.float64)
     lines = {r"mean, $\alpha^{-1/2}$": alpha}
@@ -98,8 +58,6 @@ def plot_sparsity(
         ax.plot(np.arange(1, len(relevance) + 1), relevance, **{**style, "ls": "-"}, drawstyle="steps-mid")
     ax.set_yscale("log")
     ax.set(xlabel="basis function, by relevance", ylabel="prior standard deviation of its weight")
-    add_legend(ax)
-    return ax
 
 
 def _precisions(factors: npt.ArrayLike, m: int, d: int) -> FloatArray:
@@ -127,7 +85,7 @@ def plot_basis_ellipses(
     weights: npt.ArrayLike | None = None,
     points: npt.ArrayLike | None = None,
     names: tuple[str, str] | None = None,
-) -> Any:
+) -> None:
     """Draw the basis functions as ellipses in two dimensions of the inputs.
 
     Parameters
@@ -136,7 +94,6 @@ def plot_basis_ellipses(
         ``model.basis_centers_``.
     factors : array-like
         ``model.basis_factors_``, of any structure.
-    ax : matplotlib axes, optional
     dimensions : pair of int
         Which two of the d dimensions, counted from 0.
     weights : array-like of shape (m,) or more, optional
@@ -145,10 +102,6 @@ def plot_basis_ellipses(
         Inputs to draw behind, whitened like the centres.
     names : pair of str, optional
         Labels of the axes.
-
-    Returns
-    -------
-    matplotlib axes
 
     Notes
     -----
@@ -185,4 +138,3 @@ def plot_basis_ellipses(
         getattr(ax, f"set_{axis}lim")(low - margin, high + margin)
     labels = names or (f"input {i + 1}, whitened", f"input {j + 1}, whitened")
     ax.set(xlabel=labels[0], ylabel=labels[1])
-    return ax

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpzed.evaluation.stack import RedshiftDistribution
-from gpzed.plots._style import COLOURS, FAINT, INK, add_legend, drawn
+from gpzed.plots._style import COLOURS, FAINT, INK, drawn
 from gpzed.prediction import Prediction
 
 MAX_DENSITIES = 50_000
@@ -18,21 +18,8 @@ MAX_DENSITIES = 50_000
 @drawn
 def plot_redshift_distribution(
     z_spec: npt.ArrayLike | None, prediction: Prediction, ax: Any = None, *, bins: int = 60
-) -> Any:
-    """Draw the distribution of true redshifts, of the point estimates, and the sum of the predicted densities.
-
-    Parameters
-    ----------
-    z_spec : array-like of shape (n,) or None
-        None leaves the true redshifts out.
-    prediction : Prediction
-    ax : matplotlib axes, optional
-    bins : int
-
-    Returns
-    -------
-    matplotlib axes
-    """
+) -> None:
+    """Draw the distribution of true redshifts (if given) and point estimates, and the sum of predicted densities."""
     z_phot = prediction.z_phot
     z = None if z_spec is None else np.asarray(z_spec, dtype=np.float64)
     limit = float(np.quantile(z_phot if z is None else np.concatenate([z, z_phot]), 0.999)) * 1.05
@@ -44,23 +31,11 @@ def plot_redshift_distribution(
     grid = np.linspace(0.0, limit, 400)
     ax.plot(grid, prediction[np.sort(rows)].stacked_pdf(grid), color=INK, label="sum of predicted densities")
     ax.set(xlim=(0.0, limit), ylim=(0.0, None), xlabel="redshift $z$", ylabel="$n(z)$, normalised")
-    add_legend(ax)
-    return ax
 
 
 @drawn
-def plot_stack(distribution: RedshiftDistribution, ax: Any = None) -> Any:
-    """Draw n(z) of one or more samples, with error bands.
-
-    Parameters
-    ----------
-    distribution : RedshiftDistribution
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
-    """
+def plot_stack(distribution: RedshiftDistribution, ax: Any = None) -> None:
+    """Draw n(z) of one or more samples, with error bands."""
     edges = distribution.sample_edges
     for k, (density, error) in enumerate(zip(distribution.density, distribution.error, strict=True)):
         if not distribution.n[k]:
@@ -68,20 +43,7 @@ def plot_stack(distribution: RedshiftDistribution, ax: Any = None) -> Any:
         name = "all objects" if np.isinf(edges[k]) else f"{edges[k]:g} < $z_\\mathrm{{phot}}$ < {edges[k + 1]:g}"
         colour = COLOURS[k % len(COLOURS)]
         ax.stairs(density, distribution.edges, color=colour, label=name)
-        ax.stairs(
-            density + error,
-            distribution.edges,
-            baseline=np.maximum(density - error, 0.0),
-            fill=True,
-            color=colour,
-            alpha=0.3,
-            linewidth=0,
-        )
-    ax.set(
-        xlim=(distribution.edges[0], distribution.edges[-1]),
-        ylim=(0.0, None),
-        xlabel="redshift $z$",
-        ylabel="$n(z)$, normalised",
-    )
-    add_legend(ax)
-    return ax
+        band = {"baseline": np.maximum(density - error, 0.0), "fill": True, "alpha": 0.3, "linewidth": 0}
+        ax.stairs(density + error, distribution.edges, color=colour, **band)
+    ax.set(xlim=(distribution.edges[0], distribution.edges[-1]), ylim=(0.0, None))
+    ax.set(xlabel="redshift $z$", ylabel="$n(z)$, normalised")

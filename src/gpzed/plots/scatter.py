@@ -47,29 +47,20 @@ def plot_scatter(
     *,
     limits: tuple[float, float] | None = None,
     log_std_limits: tuple[float, float] | None = None,
-) -> Any:
+) -> None:
     """Draw photometric against spectroscopic redshift, coloured by the logarithm of the predicted uncertainty.
+
+    Up to 20,000 objects are points, the most certain on top. More are counted in cells: the colour is the mean of log10
+    of the standard deviation, stronger with the logarithm of the number of objects, so neither the ridge nor single
+    outliers are lost. Dotted lines are errors of 0.15 (1 + z).
 
     Parameters
     ----------
     z_spec : array-like of shape (n,)
-    prediction : Prediction
-    ax : matplotlib axes, optional
     limits : pair of float, optional
         Range of both axes; by default one that shows all but a few in a thousand.
     log_std_limits : pair of float, optional
-        Range of the colours, log10 of the standard deviation; by default one that holds 98 % of the objects. Give it
-        for colours that mean the same in several panels.
-
-    Returns
-    -------
-    matplotlib axes
-
-    Notes
-    -----
-    Up to 20,000 objects are points, the most certain on top. More are counted in cells: colour is the mean of
-    log10 of the standard deviation in the cell, and the more objects the stronger it is, by the logarithm of
-    their number, so that neither the ridge nor single outliers are lost. Dotted lines are errors of 0.15 (1 + z).
+        Range of the colours, log10 of the standard deviation; by default one that holds 98 % of the objects.
     """
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
@@ -102,4 +93,3 @@ def plot_scatter(
     ax.set_box_aspect(1)
     beside = ax.inset_axes((1.03, 0.0, 0.045, 1.0))  # as high as the square, whatever the shape of the figure
     ax.figure.colorbar(scale, cax=beside, label=r"$\log_{10}\,\sigma_z$, predicted", extend="both")
-    return ax

@@ -10,82 +10,38 @@ import numpy.typing as npt
 
 from gpzed.evaluation import Improvement, RejectionCurve, RetainedCurve
 from gpzed.plots._labels import ERROR, KEPT, metric_label
-from gpzed.plots._style import FAINT, add_legend, as_mapping, drawn, line_styles
+from gpzed.plots._style import FAINT, as_mapping, draw_lines, drawn, line_styles
 
 
 @drawn
-def plot_retained(curves: RetainedCurve | Mapping[str, RetainedCurve], ax: Any = None) -> Any:
-    """Draw FR_e, the percentage of objects with an error below e, against e.
-
-    Parameters
-    ----------
-    curves : RetainedCurve, or mapping of names to RetainedCurve
-        From `gpzed.evaluation.retained_curve`.
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
-    """
+def plot_retained(curves: RetainedCurve | Mapping[str, RetainedCurve], ax: Any = None) -> None:
+    """Draw FR_e, the percentage of objects with an error below e, against e."""
     named = as_mapping(curves)
-    for curve, style in zip(named.values(), line_styles(named), strict=True):
-        ax.plot(curve.thresholds, curve.values, **style)
+    draw_lines(ax, named, lambda curve: (curve.thresholds, curve.values))
     last = max(float(curve.thresholds[-1]) for curve in named.values())
     ax.set(xlim=(0.0, last), ylim=(0.0, 101.0), xlabel=f"$e$, largest {ERROR}", ylabel=r"FR$_e$ [%]")
-    add_legend(ax, loc="lower right")
-    return ax
 
 
 @drawn
-def plot_rejection(curves: RejectionCurve | Mapping[str, RejectionCurve], ax: Any = None) -> Any:
-    """Draw a metric against the percentage of objects kept, the most certain first.
-
-    Parameters
-    ----------
-    curves : RejectionCurve, or mapping of names to RejectionCurve
-        From `gpzed.evaluation.rejection_curve`; all of the same metric.
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
-
-    Raises
-    ------
-    ValueError
-        If the curves are of different metrics.
-    """
+def plot_rejection(curves: RejectionCurve | Mapping[str, RejectionCurve], ax: Any = None) -> None:
+    """Draw a metric, the same in all curves, against the percentage of objects kept, the most certain first."""
     named = as_mapping(curves)
     metric = _one_metric(named)
-    for curve, style in zip(named.values(), line_styles(named), strict=True):
-        ax.plot(100.0 * curve.fractions, curve.values, **style)
+    draw_lines(ax, named, lambda curve: (100.0 * curve.fractions, curve.values))
     ax.set(xlim=(0.0, 100.0), xlabel=KEPT, ylabel=metric_label(metric))
-    add_legend(ax)
-    return ax
 
 
 @drawn
-def plot_improvement(curves: Improvement | Mapping[str, Improvement], ax: Any = None, *, reference: str = "") -> Any:
-    """Draw the relative difference of methods to a reference along the fraction kept, on a cubic-root axis.
+def plot_improvement(curves: Improvement | Mapping[str, Improvement], ax: Any = None, *, reference: str = "") -> None:
+    """Draw the relative difference of methods to a `reference` along the fraction kept, on a cubic-root axis.
 
-    Parameters
-    ----------
-    curves : Improvement, or mapping of names to Improvement
-        From `gpzed.evaluation.relative_improvement`; all of the same metric.
-    ax : matplotlib axes, optional
-    reference : str
-        Name of the reference, for the label.
-
-    Returns
-    -------
-    matplotlib axes
+    All curves, from `gpzed.evaluation.relative_improvement`, are of the same metric.
     """
     from matplotlib.ticker import NullLocator
 
     named = as_mapping(curves)
     metric = _one_metric(named)
-    for curve, style in zip(named.values(), line_styles(named), strict=True):
-        ax.plot(100.0 * curve.fractions, curve.values, **style)
+    draw_lines(ax, named, lambda curve: (100.0 * curve.fractions, curve.values))
     ax.axhline(0.0, color=FAINT, lw=0.8)
     ax.set_yscale("function", functions=(np.cbrt, lambda y: y**3))
     values = np.concatenate([[0.0], *(curve.values[np.isfinite(curve.values)] for curve in named.values())])
@@ -97,8 +53,6 @@ def plot_improvement(curves: Improvement | Mapping[str, Improvement], ax: Any = 
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     where = f" to {reference}" if reference else ""
     ax.set(xlim=(0.0, 100.0), xlabel=KEPT, ylabel=f"{metric_label(metric).removesuffix(' [%]')}, relative{where} [%]")
-    add_legend(ax)
-    return ax
 
 
 @drawn
@@ -108,22 +62,8 @@ def plot_complexity(
     *,
     metric: str = "rmse",
     unit: str = "basis functions",
-) -> Any:
-    """Draw a metric against the number of basis functions (or trees), one line per method.
-
-    Parameters
-    ----------
-    curves : mapping of names to (sizes, values)
-    ax : matplotlib axes, optional
-    metric : str
-        What the values are.
-    unit : str
-        What the sizes count.
-
-    Returns
-    -------
-    matplotlib axes
-    """
+) -> None:
+    """Draw a metric against the number of basis functions, or another `unit`: (sizes, values) by name in `curves`."""
     ticks: set[float] = set()
     for (sizes, values), style in zip(curves.values(), line_styles(curves), strict=True):
         at = np.asarray(sizes, dtype=np.float64)
@@ -133,8 +73,6 @@ def plot_complexity(
     ax.set_xticks(sorted(ticks), [f"{tick:g}" for tick in sorted(ticks)])
     ax.minorticks_off()
     ax.set(xlabel=f"number of {unit}", ylabel=metric_label(metric))
-    add_legend(ax)
-    return ax
 
 
 def _cubic_ticks(low: float, high: float) -> list[float]:

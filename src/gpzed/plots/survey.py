@@ -10,23 +10,8 @@ from gpzed.plots._style import drawn
 
 
 @drawn
-def plot_survey(cells: Any, magnitude: str, colour: str, ax: Any = None, *, column: str = "gain_per_spectrum") -> Any:
-    """Draw a map of cells of colour and magnitude.
-
-    Parameters
-    ----------
-    cells : Catalog
-        Table of cells of `gpzed.workflows.survey.survey`.
-    magnitude, colour : str
-        Names of the axes.
-    ax : matplotlib axes, optional
-    column : str
-        What to show.
-
-    Returns
-    -------
-    matplotlib axes
-    """
+def plot_survey(cells: Any, magnitude: str, colour: str, ax: Any = None, *, column: str = "gain_per_spectrum") -> None:
+    """Draw a `column` of the table of cells of `gpzed.workflows.survey.survey` as a map of colour and magnitude."""
     low, high = np.asarray(cells["magnitude_low"]), np.asarray(cells["magnitude_high"])
     bottom, top = np.asarray(cells["colour_low"]), np.asarray(cells["colour_high"])
     values = np.asarray(cells[column], dtype=np.float64)
@@ -36,4 +21,3 @@ def plot_survey(cells: Any, magnitude: str, colour: str, ax: Any = None, *, colu
     image = ax.pcolormesh(x, y, grid, cmap="viridis")
     ax.figure.colorbar(image, ax=ax, label=column.replace("_", " "))
     ax.set(xlabel=magnitude, ylabel=colour)
-    return ax

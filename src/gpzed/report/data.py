@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpzed._types import AnyArray, FloatArray, IntArray
-from gpzed.evaluation import BoxStatistics, rejection_curves, reliability, uncertainty_boxes
+from gpzed.evaluation import rejection_curves, reliability, uncertainty_boxes
 from gpzed.evaluation.display import HEADINGS, shown
 from gpzed.evaluation.rejection import count_kept, order_by_variance
 from gpzed.evaluation.selection import expected_squared_error
@@ -32,31 +32,16 @@ SCORES = tuple(name for name, _, _ in HEADINGS if name != "n")
 
 @dataclass(frozen=True)
 class PointTable:
-    """What the page says about single objects.
+    """What the page says about single objects: values to show, such as magnitudes, and their errors, by heading."""
 
-    Attributes
-    ----------
-    ids : ndarray of shape (n,)
-    columns : dict of str to ndarray of shape (n,)
-        By heading: values to show, such as magnitudes.
-    errors : dict of str to ndarray of shape (n,)
-        Their errors, under the same headings, where there are any.
-    """
-
-    ids: AnyArray
+    ids: AnyArray  # (n,)
     columns: Mapping[str, FloatArray] = field(default_factory=dict)
-    errors: Mapping[str, FloatArray] = field(default_factory=dict)
+    errors: Mapping[str, FloatArray] = field(default_factory=dict)  # under the same headings, where there are any
 
 
 @dataclass(frozen=True)
 class ReportData:
-    """One set of predictions, ready for the page.
-
-    Attributes
-    ----------
-    content : dict
-        Plain JSON types.
-    """
+    """One set of predictions, ready for the page, in plain JSON types."""
 
     content: dict[str, Any]
 
@@ -93,10 +78,6 @@ def prepare(
         What to say about single objects.
     about : mapping, optional
         Facts for the head of the page, in plain JSON types.
-
-    Returns
-    -------
-    ReportData
     """
     n = len(prediction)
     order = order_by_variance(prediction)
@@ -111,7 +92,7 @@ def prepare(
         "about": dict(about or {}),
         "kept": counts.tolist(),
         "max_std": finite(np.sqrt(prediction.variance[order][counts - 1])),
-        "expected_rmse": finite(_expected_rmse(prediction, order, counts)),
+        "expected_rmse": finite(np.sqrt(np.cumsum(expected_squared_error(prediction)[order])[counts - 1] / counts)),
         "cells": _cells(sample),
         "density": _density(sample),
         "parts": _parts(sample),
@@ -120,12 +101,6 @@ def prepare(
     if z_spec is not None:
         content |= {"scores": _scores(sample), "pit": _pit(sample), "bias": _bias(sample)}
     return ReportData(content)
-
-
-def _expected_rmse(prediction: Prediction, order: IntArray, counts: IntArray) -> FloatArray:
-    """Return the RMSE that the predicted variances promise, for each number kept."""
-    mean: FloatArray = np.cumsum(expected_squared_error(prediction)[order])[counts - 1] / counts
-    return np.sqrt(mean)
 
 
 def _scores(sample: _Sample) -> dict[str, Any]:
@@ -252,11 +227,9 @@ def _parts(sample: _Sample) -> dict[str, Any]:
     edges = _redshift_bins(by)
     boxes = uncertainty_boxes(np.maximum(by, -0.99), sample.prediction, by=by, edges=edges, whiskers=(0.05, 0.95))
     names = [name for name in ("model", "noise", "input") if np.nanmax(boxes[name].high) > 0]
-    return {"edges": finite(edges, 10), "boxes": {name: _box(boxes[name]) for name in names}}
-
-
-def _box(box: BoxStatistics) -> dict[str, Any]:
-    return {name: finite(getattr(box, name), 4) for name in ("low", "q1", "median", "q3", "high")}
+    shape = ("low", "q1", "median", "q3", "high")
+    drawn = {name: {item: finite(getattr(boxes[name], item), 4) for item in shape} for name in names}
+    return {"edges": finite(edges, 10), "boxes": drawn}
 
 
 def _points(sample: _Sample, table: PointTable | None) -> dict[str, Any]:

@@ -37,21 +37,7 @@ def as_text(data: bytes) -> str:
 
 
 def cells_in_groups(cells: IntArray, groups: IntArray, n_groups: int) -> str:
-    """Return which cells the objects of each group fall in, in about a byte per object.
-
-    Parameters
-    ----------
-    cells : ndarray of int of shape (n,)
-        Cell of each object, >= 0.
-    groups : ndarray of int of shape (n,)
-        Group of each object.
-    n_groups : int
-
-    Returns
-    -------
-    str
-        base64 of varints: for each group the number of its objects, then the differences of their sorted cells.
-    """
+    """Return which cells the objects of each group fall in, in about a byte per object."""
     parts = []
     order = np.lexsort((cells, groups))
     cuts = np.searchsorted(groups[order], np.arange(n_groups + 1))

@@ -23,65 +23,21 @@ def _distance_grid() -> tuple[FloatArray, FloatArray]:
 
 
 def hubble_distance(z: FloatArray) -> FloatArray:
-    """Return c / H(z) in Mpc.
-
-    Parameters
-    ----------
-    z : ndarray of shape (n,)
-        Redshifts.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Hubble distances at those redshifts, in Mpc.
-    """
+    """Return c / H(z) in Mpc."""
     expansion = np.sqrt(MATTER_DENSITY * (1.0 + z) ** 3 + 1.0 - MATTER_DENSITY)
     return np.asarray(_SPEED_OF_LIGHT / (HUBBLE_CONSTANT * expansion), dtype=np.float64)
 
 
 def comoving_distance(z: FloatArray) -> FloatArray:
-    """Return the line-of-sight comoving distance in Mpc, for redshifts up to 10.
-
-    Parameters
-    ----------
-    z : ndarray of shape (n,)
-        Redshifts.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Comoving distances, in Mpc.
-    """
+    """Return the line-of-sight comoving distance in Mpc, for redshifts up to 10."""
     return np.interp(z, *_distance_grid())
 
 
 def distance_modulus(z: FloatArray) -> FloatArray:
-    """Return m - M for a source with no K-correction.
-
-    Parameters
-    ----------
-    z : ndarray of shape (n,)
-        Redshifts, above zero.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Distance moduli in magnitudes.
-    """
+    """Return m - M without K-correction, for redshifts above 0."""
     return np.asarray(5.0 * np.log10((1.0 + z) * comoving_distance(z)) + 25.0, dtype=np.float64)
 
 
 def comoving_volume_element(z: FloatArray) -> FloatArray:
-    """Return dV/dz per steradian, in Mpc^3.
-
-    Parameters
-    ----------
-    z : ndarray of shape (n,)
-        Redshifts.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Comoving volume per unit redshift and steradian.
-    """
+    """Return dV/dz per steradian, in Mpc^3."""
     return np.asarray(hubble_distance(z) * comoving_distance(z) ** 2, dtype=np.float64)

@@ -6,74 +6,95 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import expit
 
 from gpzed._types import FloatArray
-from gpzed.simulate.filters import LSST_FILTERS, SDSS_FILTERS, Filter
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A passband with two logistic edges.
+
+    The throughput is expit((λ - blue) / blue_width) expit((red - λ) / red_width): ``blue`` and
+    ``red`` are the half-power points and the widths say how soft the edges are. The absolute scale
+    does not matter: AB magnitudes are ratios.
+    """
+
+    name: str
+    blue: float  # half-power wavelength, Å
+    red: float
+    blue_width: float  # scale of the edge, Å
+    red_width: float
+
+    def throughput(self, wavelength: FloatArray) -> FloatArray:
+        """Return the throughput per photon, 0 to 1, at observed wavelengths."""
+        rise = expit((wavelength - self.blue) / self.blue_width)
+        fall = expit((self.red - wavelength) / self.red_width)
+        return np.asarray(rise * fall, dtype=np.float64)
+
+    @property
+    def log_integral(self) -> float:
+        """Integral of throughput over ln λ, which normalises AB fluxes."""
+        wavelength, weight = self._quadrature()
+        return float(np.sum(self.throughput(wavelength) * weight))
+
+    @property
+    def effective_wavelength(self) -> float:
+        """Effective wavelength exp(∫ R ln λ dlnλ / ∫ R dlnλ), in Å (Fukugita et al. 1996)."""
+        wavelength, weight = self._quadrature()
+        response = self.throughput(wavelength) * weight
+        return float(np.exp(np.sum(response * np.log(wavelength)) / np.sum(response)))
+
+    def _quadrature(self) -> tuple[FloatArray, FloatArray]:
+        log_wavelength = np.linspace(np.log(2000.0), np.log(14000.0), 8001)
+        step = float(log_wavelength[1] - log_wavelength[0])
+        return np.exp(log_wavelength), np.full(log_wavelength.size, step)
+
+
+# Half-power points follow the published effective wavelengths and widths; see docs/explanation/simulator.md.
+SDSS_FILTERS = (
+    Filter("u", 3282.0, 3860.0, 60.0, 45.0),
+    Filter("g", 4110.0, 5380.0, 100.0, 55.0),
+    Filter("r", 5617.0, 6770.0, 50.0, 55.0),
+    Filter("i", 6887.0, 8125.0, 55.0, 70.0),
+    Filter("z", 8270.0, 9450.0, 70.0, 300.0),
+)
+
+LSST_FILTERS = (
+    Filter("u", 3390.0, 3990.0, 70.0, 40.0),
+    Filter("g", 4120.0, 5530.0, 80.0, 45.0),
+    Filter("r", 5520.0, 6910.0, 45.0, 45.0),
+    Filter("i", 6910.0, 8185.0, 45.0, 45.0),
+    Filter("z", 8185.0, 9225.0, 45.0, 45.0),
+    Filter("y", 9235.0, 10080.0, 60.0, 210.0),
+)
 
 
 @dataclass(frozen=True)
 class FollowUp:
-    """One spectroscopic programme: who is targeted, and how often it succeeds.
+    """One spectroscopic programme: who is targeted, and how often it succeeds."""
 
-    Parameters
-    ----------
-    limit : float
-        True reference magnitude at which the success falls to half.
-    width : float
-        Magnitude scale of the fall.
-    completeness : tuple of float
-        Success for bright early, spiral and starburst galaxies.
-    z_start : float, default=0.0
-        Redshift from which the programme's colour cuts let galaxies in.
-    """
-
-    limit: float
-    width: float
-    completeness: tuple[float, float, float]
-    z_start: float = 0.0
+    limit: float  # true reference magnitude at which the success falls to half
+    width: float  # magnitude scale of the fall
+    completeness: tuple[float, float, float]  # success for bright early, spiral and starburst galaxies
+    z_start: float = 0.0  # redshift from which the programme's colour cuts let galaxies in
 
 
 @dataclass(frozen=True)
 class Instrument:
-    """A photometric survey and its spectroscopic follow-up.
+    """A photometric survey and its spectroscopic follow-up."""
 
-    Parameters
-    ----------
-    name : str
-        Survey name.
-    filters : tuple of Filter
-        Bands, from blue to red.
-    depths : tuple of float
-        5σ depth of each band, in AB magnitudes.
-    sky_factors : tuple of float
-        γ of Ivezić et al. (2019), one per band.
-    systematic_error : float
-        Error floor, a fraction of the flux.
-    reference : str
-        Band in which the sample is limited.
-    limit : float
-        Faintest observed magnitude in the reference band.
-    margin : float
-        How much fainter than `limit` true magnitudes are simulated.
-    z_max : float
-        Highest redshift.
-    follow_ups : tuple of FollowUp
-        Spectroscopic programmes; a galaxy has a redshift if any of them succeeds.
-    desert : tuple of float
-        Start, end and remaining success of the redshift desert.
-    """
-
-    name: str
-    filters: tuple[Filter, ...]
-    depths: tuple[float, ...]
-    sky_factors: tuple[float, ...]
-    systematic_error: float
-    reference: str
-    limit: float
-    margin: float
-    z_max: float
-    follow_ups: tuple[FollowUp, ...]
-    desert: tuple[float, float, float]
+    name: str  # survey name
+    filters: tuple[Filter, ...]  # bands, from blue to red
+    depths: tuple[float, ...]  # 5σ depth of each band, in AB magnitudes
+    sky_factors: tuple[float, ...]  # γ of Ivezić et al. (2019), one per band
+    systematic_error: float  # error floor, a fraction of the flux
+    reference: str  # band in which the sample is limited
+    limit: float  # faintest observed magnitude in the reference band
+    margin: float  # how much fainter than `limit` true magnitudes are simulated
+    z_max: float  # highest redshift
+    follow_ups: tuple[FollowUp, ...]  # spectroscopic programmes; a galaxy has a redshift if any of them succeeds
+    desert: tuple[float, float, float]  # start, end and remaining success of the redshift desert
 
     @property
     def bands(self) -> tuple[str, ...]:
@@ -84,11 +105,6 @@ class Instrument:
     def reference_index(self) -> int:
         """Position of the reference band."""
         return self.bands.index(self.reference)
-
-    @property
-    def effective_wavelengths(self) -> FloatArray:
-        """Effective wavelengths of the bands, in Å."""
-        return np.array([band.effective_wavelength for band in self.filters])
 
 
 SDSS = Instrument(
@@ -128,27 +144,7 @@ INSTRUMENTS: Mapping[str, Instrument] = {"sdss": SDSS, "lsst": LSST}
 
 
 def find_instrument(survey: str, magnitude_limit: float | None, depth_offset: float) -> Instrument:
-    """Return a named survey, with its limit or depths changed on request.
-
-    Parameters
-    ----------
-    survey : str
-        "sdss" or "lsst".
-    magnitude_limit : float or None
-        Faintest observed reference magnitude; None keeps the survey's own.
-    depth_offset : float
-        Added to every 5σ depth, in magnitudes.
-
-    Returns
-    -------
-    Instrument
-        The survey as it will be simulated.
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown, or a number is out of range.
-    """
+    """Return a named survey, with its limit or depths changed on request."""
     if survey not in INSTRUMENTS:
         known = ", ".join(repr(name) for name in INSTRUMENTS)
         raise ValueError(f"`survey` is {survey!r}, which is not simulated; choose one of {known}.")

@@ -15,38 +15,13 @@ _MAG_PER_LN = 2.5 / np.log(10.0)
 
 
 def flux_from_mag(mag: FloatArray) -> FloatArray:
-    """Return fluxes in nJy.
-
-    Parameters
-    ----------
-    mag : ndarray
-        AB magnitudes.
-
-    Returns
-    -------
-    ndarray
-        Fluxes in nJy, of the shape of `mag`.
-    """
+    """Return the fluxes of AB magnitudes, in nJy."""
     return np.asarray(10.0 ** (-0.4 * (mag - ZERO_POINT)), dtype=np.float64)
 
 
 def flux_std(flux: FloatArray, instrument: Instrument) -> FloatArray:
     """Return the standard deviation of the flux noise.
 
-    Parameters
-    ----------
-    flux : ndarray of shape (n, n_bands)
-        Fluxes in nJy; a negative one counts as zero.
-    instrument : Instrument
-        Survey, with its depths.
-
-    Returns
-    -------
-    ndarray of shape (n, n_bands)
-        Standard deviations in nJy.
-
-    Notes
-    -----
     Equation 5 of Ivezić et al. (2019), σ² = σ_sys² + (0.04 - γ) x + γ x² with x = f5 / f, multiplied
     by f² so that it holds for fluxes down to zero.
     """
@@ -58,20 +33,7 @@ def flux_std(flux: FloatArray, instrument: Instrument) -> FloatArray:
 
 
 def detection_flux(instrument: Instrument, detection_snr: float) -> FloatArray:
-    """Return the flux at which the measured signal-to-noise ratio reaches `detection_snr`.
-
-    Parameters
-    ----------
-    instrument : Instrument
-        Survey, with its depths.
-    detection_snr : float
-        Signal-to-noise ratio of a detection, below 1 / systematic_error.
-
-    Returns
-    -------
-    ndarray of shape (n_bands,)
-        Fluxes in nJy; a smaller one is a non-detection.
-    """
+    """Return the flux of each band (nJy) at which the signal-to-noise ratio reaches `detection_snr`."""
     depth = flux_from_mag(np.array(instrument.depths))
     sky = np.array(instrument.sky_factors)
     quadratic = 1.0 / detection_snr**2 - instrument.systematic_error**2
@@ -81,20 +43,7 @@ def detection_flux(instrument: Instrument, detection_snr: float) -> FloatArray:
 
 
 def to_magnitudes(flux: FloatArray, std: FloatArray, measured: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Return magnitudes and their errors, NaN where nothing was measured.
-
-    Parameters
-    ----------
-    flux, std : ndarray of shape (n, n_bands)
-        Fluxes and their standard deviations, in nJy.
-    measured : ndarray of bool, shape (n, n_bands)
-        Where a magnitude exists.
-
-    Returns
-    -------
-    mag, mag_err : ndarray of shape (n, n_bands)
-        AB magnitudes and errors.
-    """
+    """Return AB magnitudes and errors of fluxes in nJy, NaN where nothing was measured."""
     safe = np.where(measured, flux, 1.0)
     mag = np.where(measured, ZERO_POINT - 2.5 * np.log10(safe), np.nan)
     mag_err = np.where(measured, _MAG_PER_LN * std / safe, np.nan)
@@ -102,22 +51,7 @@ def to_magnitudes(flux: FloatArray, std: FloatArray, measured: BoolArray) -> tup
 
 
 def spectroscopic_success(galaxies: Galaxies, true_mag: FloatArray, instrument: Instrument) -> FloatArray:
-    """Return the probability that a galaxy has a spectroscopic redshift.
-
-    Parameters
-    ----------
-    galaxies : Galaxies
-        Redshifts and types are used.
-    true_mag : ndarray of shape (n,)
-        Noise-free reference magnitude.
-    instrument : Instrument
-        Survey, with its follow-up programmes.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Probabilities between 0 and 1.
-    """
+    """Return the probability that a galaxy of this noise-free reference magnitude has a spectroscopic redshift."""
     failure = np.ones(true_mag.shape)
     for programme in instrument.follow_ups:
         completeness = np.array(programme.completeness)[galaxies.kind]

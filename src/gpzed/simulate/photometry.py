@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from gpzed._types import AnyArray, FloatArray
-from gpzed.simulate.filters import SDSS_FILTERS, Filter
+from gpzed.simulate.instruments import SDSS_FILTERS, Filter
 from gpzed.simulate.spectra import (
     LINE_WAVELENGTHS,
     MAX_REDDENING,
@@ -28,21 +28,11 @@ _TILT_PIVOT = 5500.0  # Å, rest frame
 
 @dataclass(frozen=True)
 class PhotometryTable:
-    """Continuum fluxes on a grid of redshift, age and reddening.
+    """Continuum fluxes on a grid of redshift, age and reddening."""
 
-    Parameters
-    ----------
-    filters : tuple of Filter
-        Bands.
-    log_flux : ndarray of shape (n_z, n_ages, n_reddenings, n_bands)
-        Natural logarithm of band flux over rest-frame r flux, (1 + z) included.
-    z_max : float
-        Highest redshift in the table.
-    """
-
-    filters: tuple[Filter, ...]
-    log_flux: FloatArray
-    z_max: float
+    filters: tuple[Filter, ...]  # bands
+    log_flux: FloatArray  # (z, age, reddening, band) ln of flux over rest-frame r flux, times 1 + z
+    z_max: float  # highest redshift in the table
 
     @property
     def z(self) -> FloatArray:
@@ -50,20 +40,7 @@ class PhotometryTable:
         return _redshifts(self.log_flux.shape[0])
 
     def brightest_k_correction(self, band: int, low: FloatArray, high: FloatArray) -> FloatArray:
-        """Return the smallest K-correction over a range of ages and all reddenings.
-
-        Parameters
-        ----------
-        band : int
-            Position of the observed band.
-        low, high : ndarray of shape (n_z,)
-            Age range at each redshift of the table.
-
-        Returns
-        -------
-        ndarray of shape (n_z,)
-            Magnitudes to add to M_r + distance modulus, at least.
-        """
+        """Return the smallest K-correction over a range of ages and all reddenings, at each redshift of the table."""
         spacing = _AGES[1]
         allowed = (low[:, None] - spacing < _AGES) & (high[:, None] + spacing > _AGES)
         brightest = self.log_flux[..., band].max(axis=2)
@@ -73,22 +50,7 @@ class PhotometryTable:
     def relative_flux(
         self, z: FloatArray, age: FloatArray, reddening: FloatArray, lines: FloatArray, tilt: FloatArray
     ) -> FloatArray:
-        """Return band fluxes of galaxies over their rest-frame r flux.
-
-        Parameters
-        ----------
-        z, age, reddening : ndarray of shape (n,)
-            Redshift, age parameter, E(B-V).
-        lines : ndarray of shape (n, 2)
-            Deviates of `line_equivalent_widths`: strength and excitation.
-        tilt : ndarray of shape (n,)
-            Extra spectral slope d ln f_ν / d ln λ.
-
-        Returns
-        -------
-        ndarray of shape (n, n_bands)
-            Fluxes relative to f_ν in the rest-frame r band.
-        """
+        """Return band fluxes (n, n_bands) over rest-frame r flux; `tilt` is an extra slope d ln f_ν / d ln λ."""
         flux = np.exp(self._interpolate(z, age, reddening))
         flux += self._line_flux(z, age, reddening, lines)
         effective = np.array([band.effective_wavelength for band in self.filters])
@@ -139,20 +101,7 @@ def _log_spectra(wavelength: FloatArray, age: FloatArray, reddening: FloatArray)
 
 @lru_cache(maxsize=4)
 def photometry_table(filters: tuple[Filter, ...], z_max: float) -> PhotometryTable:
-    """Integrate the spectra through the filters on the whole grid.
-
-    Parameters
-    ----------
-    filters : tuple of Filter
-        Bands.
-    z_max : float
-        Highest redshift.
-
-    Returns
-    -------
-    PhotometryTable
-        The table, cached between calls.
-    """
+    """Integrate the spectra through the filters on the whole grid; cached."""
     age, reddening = (axis.ravel() for axis in np.meshgrid(_AGES, _REDDENINGS, indexing="ij"))
     spectra = np.exp(_log_spectra(_REST_WAVELENGTHS, age, reddening))  # (ages * reddenings, k)
     norm = spectra @ _normalised_response(_NORMALISATION, _REST_WAVELENGTHS)

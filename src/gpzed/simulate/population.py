@@ -24,36 +24,16 @@ _Z_MIN = 0.01
 
 @dataclass(frozen=True)
 class Kind:
-    """Luminosity function and stellar content of one kind of galaxy.
+    """Luminosity function and stellar content of one kind of galaxy."""
 
-    Parameters
-    ----------
-    name : str
-        "early", "spiral" or "starburst".
-    density : float
-        φ* today, per Mpc^3.
-    characteristic_mag : float
-        M* today, in rest-frame r (AB).
-    faint_slope : float
-        Schechter slope.
-    brightening : float
-        M* brightens by this many magnitudes per unit of ln(1 + z).
-    density_power : float
-        φ* goes as (1 + z) to this power.
-    age : tuple of float
-        Mean logit age, its change per unit redshift, per magnitude brighter than M*, and its scatter.
-    reddening : float
-        Mean E(B-V).
-    """
-
-    name: str
-    density: float
-    characteristic_mag: float
-    faint_slope: float
-    brightening: float
-    density_power: float
-    age: tuple[float, float, float, float]
-    reddening: float
+    name: str  # "early", "spiral" or "starburst"
+    density: float  # φ* today, per Mpc^3
+    characteristic_mag: float  # M* today, in rest-frame r (AB)
+    faint_slope: float  # Schechter slope
+    brightening: float  # M* brightens by this many magnitudes per unit of ln(1 + z)
+    density_power: float  # φ* goes as (1 + z) to this power
+    age: tuple[float, float, float, float]  # logit: mean, change with z and per mag brighter than M*, scatter
+    reddening: float  # mean E(B-V)
 
     def mag_at(self, z: FloatArray) -> FloatArray:
         """Return M* at redshift z, of the shape of `z`."""
@@ -70,33 +50,15 @@ _MAX_BRIGHTER = 3.0  # the age-luminosity relation is flat outside ±3 mag of M*
 
 @dataclass(frozen=True)
 class Galaxies:
-    """Physical properties, one row per galaxy.
+    """Physical properties, one row per galaxy."""
 
-    Parameters
-    ----------
-    z : ndarray of shape (n,)
-        Redshift.
-    kind : ndarray of int8, shape (n,)
-        Position in `KINDS`: 0 early, 1 spiral, 2 starburst.
-    absolute_mag : ndarray of shape (n,)
-        Rest-frame r absolute magnitude of the attenuated continuum (AB).
-    age : ndarray of shape (n,)
-        0 young to 1 old.
-    reddening : ndarray of shape (n,)
-        E(B-V).
-    lines : ndarray of shape (n, 2)
-        Emission-line deviates: strength and excitation.
-    tilt : ndarray of shape (n,)
-        Extra spectral slope.
-    """
-
-    z: FloatArray
-    kind: npt.NDArray[np.int8]
-    absolute_mag: FloatArray
-    age: FloatArray
-    reddening: FloatArray
-    lines: FloatArray
-    tilt: FloatArray
+    z: FloatArray  # (n,)
+    kind: npt.NDArray[np.int8]  # (n,) position in `KINDS`: 0 early, 1 spiral, 2 starburst
+    absolute_mag: FloatArray  # (n,) rest-frame r magnitude of the attenuated continuum (AB)
+    age: FloatArray  # (n,) 0 young to 1 old
+    reddening: FloatArray  # (n,) E(B-V)
+    lines: FloatArray  # (n, 2) emission-line deviates: strength and excitation
+    tilt: FloatArray  # (n,) extra spectral slope
 
     def take(self, rows: AnyArray) -> Galaxies:
         """Return the galaxies of the given rows (indices or a mask)."""
@@ -104,37 +66,13 @@ class Galaxies:
 
 
 def concatenate(parts: list[Galaxies]) -> Galaxies:
-    """Return one record from several, in order.
-
-    Parameters
-    ----------
-    parts : list of Galaxies
-        At least one.
-
-    Returns
-    -------
-    Galaxies
-        All rows.
-    """
+    """Return one record from several, in order."""
     merged: dict[str, Any] = {f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Galaxies)}
     return Galaxies(**merged)
 
 
 def true_magnitudes(galaxies: Galaxies, table: PhotometryTable) -> FloatArray:
-    """Return noise-free AB magnitudes.
-
-    Parameters
-    ----------
-    galaxies : Galaxies
-        The galaxies.
-    table : PhotometryTable
-        Photometry of their spectra.
-
-    Returns
-    -------
-    ndarray of shape (n, n_bands)
-        Magnitudes.
-    """
+    """Return noise-free AB magnitudes (n, n_bands)."""
     g = galaxies
     relative = table.relative_flux(g.z, g.age, g.reddening, g.lines, g.tilt)
     level = g.absolute_mag + distance_modulus(g.z)
@@ -144,26 +82,7 @@ def true_magnitudes(galaxies: Galaxies, table: PhotometryTable) -> FloatArray:
 def draw_galaxies(
     n: int, instrument: Instrument, mag_limit: float, rng: np.random.Generator
 ) -> tuple[Galaxies, FloatArray]:
-    """Draw candidates and keep those truly brighter than a limit.
-
-    Parameters
-    ----------
-    n : int
-        Candidates; fewer galaxies come back.
-    instrument : Instrument
-        Gives the bands, the reference band and the redshift range.
-    mag_limit : float
-        Faintest true magnitude in the reference band.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    galaxies : Galaxies
-        Those brighter than the limit.
-    mag : ndarray of shape (n_kept, n_bands)
-        Their noise-free magnitudes.
-    """
+    """Draw `n` candidates; return those truly brighter than the limit, and their noise-free magnitudes."""
     table = photometry_table(instrument.filters, instrument.z_max)
     density = np.stack([_counts(kind, table, instrument, mag_limit)[0] for kind in KINDS])
     kind_index = rng.choice(len(KINDS), size=n, p=density.sum(axis=1) / density.sum()).astype(np.int8)
@@ -204,12 +123,7 @@ def _schechter_tail(faint_slope: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _draw_kind(
-    position: int,
-    n: int,
-    table: PhotometryTable,
-    instrument: Instrument,
-    mag_limit: float,
-    rng: np.random.Generator,
+    position: int, n: int, table: PhotometryTable, instrument: Instrument, mag_limit: float, rng: np.random.Generator
 ) -> Galaxies:
     kind = KINDS[position]
     counts, ratio = _counts(kind, table, instrument, mag_limit)

@@ -19,20 +19,7 @@ LINE_WAVELENGTHS = np.array([3727.4, 4861.3, 4958.9, 5006.8, 6562.8])  # [OII], 
 
 
 def continuum(wavelength: FloatArray, age: FloatArray) -> FloatArray:
-    """Return the natural logarithm of the dust-free stellar f_ν.
-
-    Parameters
-    ----------
-    wavelength : ndarray of shape (..., k)
-        Rest wavelengths, in Å.
-    age : ndarray of shape (...,)
-        Age parameter: 0 is a young starburst, 1 an old passive population.
-
-    Returns
-    -------
-    ndarray of shape (..., k)
-        ln f_ν, up to a constant.
-    """
+    """Return ln of the dust-free stellar f_ν, up to a constant, at rest wavelengths; age 0 is young, 1 old."""
     s = np.asarray(age, dtype=np.float64)[..., None]
     x = np.log(wavelength)
     slopes = [young + s * (old - young) for young, old in zip(_YOUNG_SLOPES, _OLD_SLOPES, strict=True)]
@@ -54,18 +41,7 @@ def _features(wavelength: FloatArray, s: FloatArray) -> FloatArray:
 
 
 def attenuation_curve(wavelength: FloatArray) -> FloatArray:
-    """Return k(λ) = A(λ) / E(B-V) of Calzetti et al. (2000), continued below 0.12 µm.
-
-    Parameters
-    ----------
-    wavelength : ndarray of shape (k,)
-        Rest wavelengths, in Å.
-
-    Returns
-    -------
-    ndarray of shape (k,)
-        Attenuation in magnitudes per magnitude of reddening.
-    """
+    """Return k(λ) = A(λ) / E(B-V) of Calzetti et al. (2000), continued below 0.12 µm."""
     inverse = 1.0e4 / np.maximum(wavelength, 1200.0)  # 1/µm
     blue = 2.659 * (-2.156 + 1.509 * inverse - 0.198 * inverse**2 + 0.011 * inverse**3) + 4.05
     red = 2.659 * (-1.857 + 1.040 * inverse) + 4.05
@@ -75,20 +51,7 @@ def attenuation_curve(wavelength: FloatArray) -> FloatArray:
 
 
 def intergalactic_transmission(wavelength: FloatArray, z: FloatArray) -> FloatArray:
-    """Return the mean transmission of neutral hydrogen along the way (Madau 1995).
-
-    Parameters
-    ----------
-    wavelength : ndarray, broadcast against `z`
-        Observed wavelengths, in Å.
-    z : ndarray, broadcast against `wavelength`
-        Redshifts of the sources.
-
-    Returns
-    -------
-    ndarray of the broadcast shape
-        Transmission between 0 and 1.
-    """
+    """Return the mean transmission of intergalactic hydrogen at observed wavelengths (Madau 1995)."""
     depth = np.zeros(np.broadcast_shapes(np.shape(wavelength), np.shape(z)))
     lines = ((1216.0, 3.6e-3), (1026.0, 1.7e-3), (973.0, 1.2e-3), (950.0, 9.3e-4))
     for line, strength in lines:
@@ -107,20 +70,7 @@ def intergalactic_transmission(wavelength: FloatArray, z: FloatArray) -> FloatAr
 
 
 def line_equivalent_widths(age: FloatArray, z: FloatArray, strength: FloatArray, excitation: FloatArray) -> FloatArray:
-    """Return rest-frame equivalent widths of the emission lines.
-
-    Parameters
-    ----------
-    age, z : ndarray of shape (n,)
-        Age parameter and redshift.
-    strength, excitation : ndarray of shape (n,)
-        Standard normal deviates: all lines together, and [OIII] against the rest.
-
-    Returns
-    -------
-    ndarray of shape (n, 5)
-        Equivalent widths in Å, in the order of `LINE_WAVELENGTHS`.
-    """
+    """Return rest-frame equivalent widths in Å, (n, 5), from two normal deviates: all lines, and [OIII] alone."""
     log_halpha = 1.95 - 2.4 * age**2 + 0.8 * np.log10(1.0 + z) + 0.25 * strength
     halpha = 10.0 ** np.minimum(log_halpha, 2.8)
     log_ratio = 0.35 - 0.7 * age + 0.25 * excitation  # [OIII] 5007 / Hβ

@@ -27,37 +27,17 @@ _PATCH = (150.0, 170.0, -5.0, 5.0)  # right ascension and declination limits, de
 
 @dataclass(frozen=True)
 class SimulatedSurvey:
-    """A simulated catalogue together with the truth behind it.
-
-    Parameters
-    ----------
-    instrument : Instrument
-        Bands, depths and limits as simulated.
-    detection_snr : float
-        Signal-to-noise ratio below which a band counts as not detected.
-    galaxies : Galaxies
-        True redshift, kind, age and dust.
-    true_mag : ndarray of shape (n, n_bands)
-        Noise-free AB magnitudes.
-    flux, flux_err : ndarray of shape (n, n_bands)
-        Observed fluxes and their errors in nJy; NaN where not observed, negative where noise won.
-    flag : ndarray of int8, shape (n, n_bands)
-        0 measured, 1 not detected, 2 not observed.
-    spectroscopic : ndarray of bool, shape (n,)
-        Whether the galaxy has a spectroscopic redshift.
-    ra, dec : ndarray of shape (n,)
-        Position in degrees.
-    """
+    """A simulated catalogue together with the truth behind it."""
 
     instrument: Instrument
-    detection_snr: float
-    galaxies: Galaxies
-    true_mag: FloatArray
-    flux: FloatArray
-    flux_err: FloatArray
-    flag: npt.NDArray[np.int8]
-    spectroscopic: BoolArray
-    ra: FloatArray
+    detection_snr: float  # signal-to-noise ratio below which a band counts as not detected
+    galaxies: Galaxies  # true redshift, kind, age and dust
+    true_mag: FloatArray  # (n, n_bands) noise-free AB magnitudes
+    flux: FloatArray  # (n, n_bands) observed, in nJy; NaN where not observed, negative where noise won
+    flux_err: FloatArray  # (n, n_bands)
+    flag: npt.NDArray[np.int8]  # (n, n_bands) 0 measured, 1 not detected, 2 not observed
+    spectroscopic: BoolArray  # (n,) whether the galaxy has a spectroscopic redshift
+    ra: FloatArray  # (n,) degrees
     dec: FloatArray
 
     def __len__(self) -> int:
@@ -86,25 +66,12 @@ class SimulatedSurvey:
     def columns(self, *, truth: bool = False, flux: bool = False) -> dict[str, AnyArray]:
         """Return the catalogue as named columns.
 
-        Parameters
-        ----------
-        truth : bool, default=False
-            Add ``z_true``, ``true_mag_{band}``, ``true_type`` (0 early, 1 spiral, 2 starburst),
-            ``true_age`` and ``true_ebv``.
-        flux : bool, default=False
-            Add ``flux_{band}`` and ``flux_err_{band}`` in nJy.
-
-        Returns
-        -------
-        dict of str to ndarray of shape (n,)
-            ``id``, ``ra``, ``dec``; ``mag_{band}``, ``mag_err_{band}``, ``flag_{band}``; ``z_spec``, NaN
-            without a spectrum; ``spectroscopic``; and what was asked for.
+        These are ``id``, ``ra``, ``dec``; ``mag_{band}``, ``mag_err_{band}``, ``flag_{band}``; ``z_spec``, NaN without
+        a spectrum; ``spectroscopic``; with `flux` also ``flux_{band}`` and ``flux_err_{band}`` in nJy; with `truth`
+        also ``z_true``, ``true_mag_{band}``, ``true_type`` (0 early, 1 spiral, 2 starburst), ``true_age``,
+        ``true_ebv``.
         """
-        columns: dict[str, AnyArray] = {
-            "id": np.arange(len(self), dtype=np.int64),
-            "ra": self.ra,
-            "dec": self.dec,
-        }
+        columns: dict[str, AnyArray] = {"id": np.arange(len(self), dtype=np.int64), "ra": self.ra, "dec": self.dec}
         mag, mag_err = to_magnitudes(self.flux, self.flux_err, self.flag == MEASURED)
         for k, band in enumerate(self.bands):
             columns[f"mag_{band}"] = mag[:, k].astype(np.float32)
@@ -116,16 +83,11 @@ class SimulatedSurvey:
         columns["z_spec"] = np.where(self.spectroscopic, self.galaxies.z, np.nan)
         columns["spectroscopic"] = self.spectroscopic.copy()
         if truth:
-            columns |= self._truth_columns()
-        return columns
-
-    def _truth_columns(self) -> dict[str, AnyArray]:
-        columns: dict[str, AnyArray] = {"z_true": self.galaxies.z.copy()}
-        for k, band in enumerate(self.bands):
-            columns[f"true_mag_{band}"] = self.true_mag[:, k].copy()
-        columns["true_type"] = self.galaxies.kind.copy()
-        columns["true_age"] = self.galaxies.age.copy()
-        columns["true_ebv"] = self.galaxies.reddening.copy()
+            columns["z_true"] = self.galaxies.z.copy()
+            columns |= {f"true_mag_{band}": self.true_mag[:, k].copy() for k, band in enumerate(self.bands)}
+            columns["true_type"] = self.galaxies.kind.copy()
+            columns["true_age"] = self.galaxies.age.copy()
+            columns["true_ebv"] = self.galaxies.reddening.copy()
         return columns
 
 
@@ -160,16 +122,6 @@ def simulate_survey(
         Faintest observed magnitude in the reference band; None takes the survey's.
     depth_offset : float, default=0.0
         Magnitudes added to every 5σ depth; -1.25 is one year of the ten-year survey.
-
-    Returns
-    -------
-    SimulatedSurvey
-        Observations and truth.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

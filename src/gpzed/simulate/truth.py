@@ -29,35 +29,14 @@ _BATCH = 100_000
 
 @dataclass(frozen=True)
 class TruePdf:
-    """True redshift densities on a grid.
+    """True redshift densities on a grid."""
 
-    Parameters
-    ----------
-    grid : ndarray of shape (n_grid,)
-        Redshifts, ascending.
-    density : ndarray of shape (n, n_grid)
-        p(z), of unit trapezoidal integral.
-    effective_samples : ndarray of shape (n,)
-        Effective number of prior galaxies behind each row, (Σw)² / Σw²; a row with few is noisy.
-    """
-
-    grid: FloatArray
-    density: FloatArray
-    effective_samples: FloatArray
+    grid: FloatArray  # (n_grid,) redshifts, ascending
+    density: FloatArray  # (n, n_grid) p(z), of unit trapezoidal integral
+    effective_samples: FloatArray  # (n,) prior galaxies behind each row, (Σw)² / Σw²; a row with few is noisy
 
     def cdf_at(self, z: FloatArray) -> FloatArray:
-        """Return each row's cumulative probability at one redshift: the PIT when z is the truth.
-
-        Parameters
-        ----------
-        z : ndarray of shape (n,)
-            One redshift per row.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Probabilities between 0 and 1.
-        """
+        """Return each row's cumulative probability at its redshift in `z` (n,): the PIT when that is the truth."""
         steps = 0.5 * (self.density[:, 1:] + self.density[:, :-1]) * np.diff(self.grid)
         cumulative = np.concatenate([np.zeros((len(steps), 1)), np.cumsum(steps, axis=1)], axis=1)
         return np.array([np.interp(x, self.grid, row) for x, row in zip(z, cumulative, strict=True)])
@@ -99,16 +78,6 @@ def true_pdf(
         The population a row is taken from: the whole catalogue, or its spectroscopic subsample.
     random_state : int, numpy.random.Generator or None, default=None
         Seed of the prior sample.
-
-    Returns
-    -------
-    TruePdf
-        Densities, in the order of `indices`.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or no prior galaxy resembles a row.
 
     Notes
     -----
