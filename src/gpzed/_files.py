@@ -13,13 +13,7 @@ from gpzed.errors import ConfigError
 
 
 def write_atomically(path: str | os.PathLike[str], payload: bytes) -> None:
-    """Write bytes under a temporary name, flush them to disk and rename: a crash leaves the old file or the new one.
-
-    Parameters
-    ----------
-    path : path
-    payload : bytes
-    """
+    """Write bytes under a temporary name, flush them to disk and rename: a crash leaves the old file or the new one."""
     target = Path(path)
     temporary = create_beside(target)
     try:

@@ -8,17 +8,7 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0 done, 1 failure, 2 wrong usage or configuration.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Without the name of the program; those of the process by default.
-
-    Returns
-    -------
-    int
-    """
+    """Run the command line and return its exit code: 0 done, 1 failure, 2 wrong usage or configuration."""
     missing = [name for name in ("click", "rich") if importlib.util.find_spec(name) is None]
     if missing:
         sys.stderr.write(

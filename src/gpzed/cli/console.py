@@ -6,7 +6,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -72,13 +72,7 @@ def _finite(value: Any) -> Any:
 
 
 class Terminal(Progress):
-    """The screen, to which workflows tell their progress.
-
-    Parameters
-    ----------
-    quiet : bool
-        Only errors and results.
-    """
+    """The screen, to which workflows tell their progress."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
@@ -105,6 +99,20 @@ class Terminal(Progress):
     def result(self, text: str) -> None:
         """Print a result."""
         self._out.print(escape(text))
+
+    def answer(self, as_json: bool, value: Any, lines: Iterable[str]) -> None:
+        """Print a result: for machines, or line by line."""
+        if as_json:
+            self.json(value)
+        else:
+            for line in lines:
+                self.result(line)
+
+    def save(self, path: str | None, write: Callable[[str], None]) -> None:
+        """Write a file, if it was asked for, and say so."""
+        if path:
+            write(path)
+            self.say(f"wrote {path}")
 
     def table(self, table: Table) -> None:
         """Print a table as a result."""

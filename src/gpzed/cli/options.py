@@ -41,32 +41,21 @@ def field_options(kind: Any, *names: str, **flags: str) -> Callable[[F], F]:
     return _add(kind.__name__, get_type_hints(kind), parameter_docs(kind), {name: name for name in names} | flags)
 
 
-def fields_of(kind: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a dataclass that the command line gives."""
-    return values_of(kind.__name__, given)
-
-
-def values_of(section: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys of a section that the command line gives."""
-    named = {
-        name.removeprefix(section + SECTION): value
-        for name, value in given.items()
-        if name.startswith(section + SECTION)
-    }
+def values_of(section: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of a section, or the fields of a dataclass, that the command line gives."""
+    start = (section if isinstance(section, str) else section.__name__) + SECTION
+    named = {name.removeprefix(start): value for name, value in given.items() if name.startswith(start)}
     return {name: value for name, value in named.items() if value is not None}
+
+
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, for machines.")
+QUIET = click.option("--quiet", "-q", is_flag=True, help="Print errors and results only.")
+DEBUG = click.option("--debug", is_flag=True, help="Show where in the code an error came from.")
 
 
 def common(function: F) -> F:
     """Add --json, --quiet and --debug."""
-    for option in reversed(
-        [
-            click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, for machines."),
-            click.option("--quiet", "-q", is_flag=True, help="Print errors and results only."),
-            click.option("--debug", is_flag=True, help="Show where in the code an error came from."),
-        ]
-    ):
-        function = option(function)
-    return function
+    return AS_JSON(QUIET(DEBUG(function)))
 
 
 SCHEMA_NAMES = ("bands", "convention", "mag", "flux", "err", "flag", "zero_point", "redshift", "ebv", "hdf5_group")
@@ -84,7 +73,7 @@ def source_options(*names: str) -> Callable[[F], F]:
 
 def source(path: str, given: dict[str, Any]) -> PredictionSource:
     """Return where predictions and true redshifts are found."""
-    return PredictionSource(path, **fields_of(PredictionSource, given))
+    return PredictionSource(path, **values_of(PredictionSource, given))
 
 
 def load(path: str | None) -> RunConfig:

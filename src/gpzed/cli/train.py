@@ -15,7 +15,6 @@ from gpzed.cli.console import Terminal
 from gpzed.cli.options import (
     common,
     field_options,
-    fields_of,
     load,
     schema_options,
     section_options,
@@ -66,7 +65,7 @@ def command(catalogue: str, output: str | None, dry_run: bool, **given: Any) -> 
                 catalogue,
                 output,
                 config,
-                run=Run(**fields_of(Run, given), should_stop=should_stop),
+                run=Run(**values_of(Run, given), should_stop=should_stop),
                 resume=given["resume"],
                 progress=terminal,
                 on_plan=lambda plan: show_plan(terminal, plan, config),

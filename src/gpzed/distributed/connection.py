@@ -30,13 +30,7 @@ def require_dask() -> Any:
 
 
 def check_cluster(cluster: Any) -> None:
-    """Check what is given as `cluster`, short of connecting to it.
-
-    Raises
-    ------
-    ConfigError, TypeError
-        If it is a text of another form, or no client at all.
-    """
+    """Check what is given as `cluster`, short of connecting to it."""
     if cluster is None or hasattr(cluster, "scheduler_info") or hasattr(cluster, "scheduler_address"):
         return
     if not isinstance(cluster, str):
@@ -48,23 +42,7 @@ def check_cluster(cluster: Any) -> None:
 
 @contextmanager
 def connect(cluster: Any) -> Iterator[Any]:
-    """Give a client of the cluster that `cluster` names; what was opened for it is closed at the end.
-
-    Parameters
-    ----------
-    cluster : str, distributed.Client or cluster
-        ``"local:N"`` starts N processes on this machine, which share its cores; ``"tcp://HOST:PORT"`` is the address of
-        a scheduler; ``"dask"`` the client that this process uses already.
-
-    Yields
-    ------
-    distributed.Client
-
-    Raises
-    ------
-    ClusterError
-        If the cluster cannot be reached.
-    """
+    """Give a client of the cluster that `cluster` names (see `_FORMS`); what was opened for it is closed at the end."""
     check_cluster(cluster)
     distributed = require_dask()
     if isinstance(cluster, distributed.Client):
@@ -120,13 +98,7 @@ def local_cluster(n_workers: int) -> Iterator[Any]:
 
 
 def wait_for_workers(client: Any) -> list[str]:
-    """Return the addresses of the workers, as soon as there is one.
-
-    Raises
-    ------
-    ClusterError
-        If none appears for `CONNECT_SECONDS`.
-    """
+    """Return the addresses of the workers, as soon as there is one."""
     try:
         client.wait_for_workers(1, timeout=CONNECT_SECONDS)
     except TimeoutError:

@@ -35,18 +35,10 @@ _models: dict[str, PhotozModel] = {}  # of this process, by their hash
 
 @dataclass(frozen=True)
 class SharedModel:
-    """Stands for a model that every worker has, or can read; this is all that travels with a task.
+    """Stands for a model that every worker has, or can read; this is all that travels with a task."""
 
-    Attributes
-    ----------
-    path : str
-        Model file, for workers that were not given the model.
-    digest : str
-        Its hash.
-    """
-
-    path: str
-    digest: str
+    path: str  # model file, for workers that were not given the model
+    digest: str  # its hash
 
     def get(self) -> PhotozModel:
         """Return the model, read from its file at most once by every process."""

@@ -123,14 +123,7 @@ def raw_weights(table: Catalog, schema: PhotometrySchema, config: RunConfig) -> 
 
 
 class ClusterCatalogue:
-    """The files of a catalogue, as a cluster reads them.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    info : CatalogInfo
-    source : Source
-    """
+    """The files of a catalogue, as a cluster reads them."""
 
     def __init__(self, client: Any, info: CatalogInfo, source: Source) -> None:
         if source.config.weights.method not in WEIGHTS:

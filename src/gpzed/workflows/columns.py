@@ -74,20 +74,7 @@ def column_descriptions(options: PredictConfig) -> dict[str, str]:
 
 
 def tabulate(prediction: Prediction, options: PredictConfig, dtype: np.dtype[Any]) -> AnyArray:
-    """Return the columns of a prediction as a structured array.
-
-    Parameters
-    ----------
-    prediction : Prediction
-        With `flags`.
-    options : PredictConfig
-    dtype : dtype
-        Names and types of the columns.
-
-    Returns
-    -------
-    structured ndarray of shape (n,)
-    """
+    """Return the columns of a prediction as a structured array."""
     values = np.empty(len(prediction), dtype=dtype)
     prediction = quoted(prediction, options)
     values["z_phot"] = prediction.z_phot

@@ -16,7 +16,7 @@ from gpzed.catalog import Catalog, PhotometrySchema, SentinelReport, iter_catalo
 from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.errors import CatalogError
 from gpzed.features import count_flags
-from gpzed.workflows.background import WriteBehind, quick_handover, read_ahead
+from gpzed.workflows.background import quick_handover, read_ahead, write_behind
 from gpzed.workflows.columns import tabulate
 from gpzed.workflows.model import PhotozModel, load_photoz_model, predict_table
 from gpzed.workflows.photoz_catalog import PhotozCatalog
@@ -151,14 +151,7 @@ class ChunkStore(Protocol):
 
 
 class PredictionRun:
-    """One pass over a file.
-
-    Parameters
-    ----------
-    plan : PredictionPlan
-    chunks : ChunkStore
-    n_threads : int or None
-    """
+    """One pass over a file."""
 
     def __init__(self, plan: PredictionPlan, chunks: ChunkStore, n_threads: int | None) -> None:
         self.plan, self.chunks = plan, chunks
@@ -181,9 +174,9 @@ class PredictionRun:
                 writer.write(table.select(plan.kept).with_columns(columns))
                 task.advance(len(table))
 
-            with WriteBehind(write) as behind:
+            with write_behind(write) as put:
                 for item in self._computed(read_ahead(tables)):
-                    behind.put(item)
+                    put(item)
             if self.n_rows != plan.info.n_rows:  # before the writer gives the file its name
                 raise CatalogError(
                     f"'{plan.info.path}' gave {self.n_rows} rows but has {plan.info.n_rows}; it changed meanwhile"

@@ -53,33 +53,15 @@ class PredictionRequest:
 
 @dataclass(frozen=True)
 class PredictReport:
-    """What a prediction run did.
-
-    Attributes
-    ----------
-    output : str
-    n_rows : int
-        Rows written.
-    n_resumed : int
-        Rows among them that an earlier run had computed.
-    schema : PhotometrySchema
-        As used.
-    sentinels : SentinelReport or None
-        Of the rows computed in this run.
-    flags : dict of str to int
-        Rows by flag.
-    columns : tuple of str
-        Columns added.
-    seconds : float
-    """
+    """What a prediction run did."""
 
     output: str
-    n_rows: int
-    n_resumed: int
-    schema: PhotometrySchema
-    sentinels: SentinelReport | None
-    flags: dict[str, int]
-    columns: tuple[str, ...]
+    n_rows: int  # rows written
+    n_resumed: int  # rows among them that an earlier run had computed
+    schema: PhotometrySchema  # as used
+    sentinels: SentinelReport | None  # of the rows computed in this run
+    flags: dict[str, int]  # rows by flag
+    columns: tuple[str, ...]  # columns added
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
@@ -145,8 +127,7 @@ def plan_prediction(request: PredictionRequest, *, to_folder: bool = False) -> P
     With `to_folder` the output is a folder of files, else one file.
     """
     model, options, output = request.model, request.options, request.output
-    access = {"format": request.schema.format, "hdf5_group": request.schema.hdf5_group}
-    info = catalog_info(request.catalogue, **access)
+    info = catalog_info(request.catalogue, **request.schema.access)
     schema = request.matching_schema(info.names)
     if model.needs_ebv and not schema.ebv:
         raise ConfigError(f"the model corrects for extinction but '{info.path}' has no E(B-V) column that is known")
@@ -172,7 +153,7 @@ def plan_prediction(request: PredictionRequest, *, to_folder: bool = False) -> P
         output,
         request.format,
         "folder" if to_folder else format_of(output, request.format),
-        access,
+        request.schema.access,
         model.metadata(info, schema, options),
     )
 

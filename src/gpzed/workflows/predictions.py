@@ -71,42 +71,19 @@ class PredictionSource:
 
 @dataclass(frozen=True)
 class PredictionFile:
-    """The rows of a file that have a prediction, and, if asked for, a true redshift.
-
-    Attributes
-    ----------
-    path : str
-    n_rows : int
-        Rows of the file.
-    rows : ndarray of int of shape (n,)
-        Which of them are here, counted from 0.
-    prediction : Prediction
-        The mixture if the file has its components, else one Gaussian per object.
-    z_spec : ndarray of shape (n,) or None
-        True redshifts, NaN where there is none; None if the file has no such column.
-    redshift, id : str or None
-        Columns of the true redshift and of the identifier.
-    found : Redshifts or None
-        Which rows of the file have a redshift, and why the others have none.
-    table : Catalog
-        The other columns that were asked for, of the same rows.
-    names : tuple of str
-        All columns of the file.
-    metadata : mapping
-        What the file says about itself.
-    """
+    """The rows of a file that have a prediction, and, if asked for, a true redshift."""
 
     path: str
-    n_rows: int
-    rows: IntArray
-    prediction: Prediction
-    z_spec: FloatArray | None
-    redshift: str | None
+    n_rows: int  # rows of the file
+    rows: IntArray  # (n,) which of them are here, counted from 0
+    prediction: Prediction  # the mixture if the file has its components, else one Gaussian per object
+    z_spec: FloatArray | None  # (n,) true redshifts, NaN where there is none; None if the file has no such column
+    redshift: str | None  # columns of the true redshift and of the identifier
     id: str | None
-    found: Redshifts | None
-    table: Catalog
-    names: tuple[str, ...]
-    metadata: Mapping[str, Any]
+    found: Redshifts | None  # which rows of the file have a redshift, and why the others have none
+    table: Catalog  # the other columns that were asked for, of the same rows
+    names: tuple[str, ...]  # all columns of the file
+    metadata: Mapping[str, Any]  # what the file says about itself
 
     @property
     def ids(self) -> AnyArray:

@@ -25,20 +25,12 @@ COVERAGE = "z_coverage"
 
 @dataclass(frozen=True)
 class PageReport:
-    """What was written.
-
-    Attributes
-    ----------
-    output : str
-    size : int
-        Bytes of the page.
-    sets : tuple of (str, int, bool)
-        Name, number of objects, and whether they have true redshifts, for each file.
-    """
+    """What was written."""
 
     output: str
-    size: int
+    size: int  # bytes of the page
     sets: tuple[tuple[str, int, bool], ...]
+    """Name, number of objects, and whether they have true redshifts, for each file."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain JSON types."""

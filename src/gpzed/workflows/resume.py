@@ -28,22 +28,7 @@ _held: set[str] = set()  # locks of this process
 
 
 class FinishedChunks:
-    """The folder of finished chunks.
-
-    Parameters
-    ----------
-    output : path
-        The predictions file; the folder is named after it.
-    manifest : dict
-        What decides the result, to the byte: model, input, options; plain JSON types.
-    resume : bool
-        Whether to use the folder that an interrupted run left.
-
-    Raises
-    ------
-    ConfigError
-        There is such a folder but `resume` is false, it belongs to another run, or that run is not over.
-    """
+    """The folder of finished chunks."""
 
     def __init__(self, output: Path, manifest: dict[str, Any], resume: bool) -> None:
         self.folder = output.with_name(output.name + ".parts")

@@ -28,7 +28,7 @@ _PHOTOMETRY_OPTIONS = ("bands", "convention", "mag", "flux", "err", "flag", "zer
 
 def open_info(path: str | os.PathLike[str], schema: SchemaConfig) -> CatalogInfo:
     """Return columns and number of rows of a catalogue."""
-    return catalog_info(path, format=schema.format, hdf5_group=schema.hdf5_group)
+    return catalog_info(path, **schema.access)
 
 
 def resolve_schema(names: Iterable[str], config: SchemaConfig) -> PhotometrySchema:
@@ -58,17 +58,8 @@ def matching_schema(
 ) -> PhotometrySchema:
     """Return the schema of a catalogue to predict for: that of training where it fits, else a guess of the same bands.
 
-    Parameters
-    ----------
-    names : iterable of str
-        Columns of the catalogue.
-    trained : PhotometrySchema
-        Of the training catalogue.
-    config : SchemaConfig
-        What the user says. Columns of redshift, weight, identifier and E(B-V) replace those of training one by one;
-        any option about the photometry makes all of it be guessed again.
-    needs_ebv : bool
-        Whether the inputs are corrected for extinction.
+    What the user says of redshift, weight, identifier and E(B-V) replaces those of training one by one; with any option
+    about the photometry, all of it is guessed again.
     """
     columns = list(names)
     said = any(getattr(config, name) is not None for name in _PHOTOMETRY_OPTIONS)
@@ -122,19 +113,7 @@ def target_access(path: str | os.PathLike[str], config: SchemaConfig) -> dict[st
 def target_schema(
     names: Iterable[str], trained: PhotometrySchema, config: SchemaConfig, needs_ebv: bool
 ) -> PhotometrySchema:
-    """Return the schema of a target catalogue: that of training where it fits, else by what was said for training.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Columns of the target catalogue.
-    trained : PhotometrySchema
-        Of the training catalogue.
-    config : SchemaConfig
-        What the user said of the training catalogue.
-    needs_ebv : bool
-        Whether the inputs are corrected for extinction.
-    """
+    """Return the schema of a target catalogue: that of training where it fits, else by what was said for training."""
     columns = list(names)
     ebv = config.ebv if config.ebv in columns else None
     if all(name in columns for name in trained.photometry_columns if name != trained.ebv):

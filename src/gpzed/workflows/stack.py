@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpzed._types import FloatArray
-from gpzed.catalog import Catalog, open_writer
+from gpzed.catalog import Catalog, write_catalog
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.evaluation.stack import RedshiftDistribution, Stack
 from gpzed.workflows.predictions import PredictionFile, PredictionSource, read_predictions
@@ -108,21 +108,12 @@ def _members(file: PredictionFile) -> int:
     return stored if n_components >= stored and n_components % stored <= 1 else 1
 
 
-def write_distribution(report: StackReport, path: str | os.PathLike[str], format: str | None = None) -> None:
-    """Write n(z) as a table: one row per bin in redshift, three columns per sample.
-
-    Parameters
-    ----------
-    report : StackReport
-    path : path
-    format : str, optional
-        Format, if the suffix does not tell.
-    """
+def write_distribution(report: StackReport, path: str | os.PathLike[str]) -> None:
+    """Write n(z) as a table: one row per bin in redshift, three columns per sample."""
     nz = report.distribution
     columns: dict[str, Any] = {"z_low": nz.edges[:-1], "z_high": nz.edges[1:]}
     for k in range(len(nz.n)):
         columns[f"nz_{k + 1}"] = nz.density[k]
         columns[f"nz_err_bootstrap_{k + 1}"] = nz.bootstrap_error[k]
         columns[f"nz_err_committee_{k + 1}"] = nz.committee_error[k]
-    with open_writer(path, format, {"gpzed_nz": report.to_dict()}) as writer:
-        writer.write(Catalog(columns))
+    write_catalog(Catalog(columns), path, metadata={"gpzed_nz": report.to_dict()})

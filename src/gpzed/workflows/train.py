@@ -26,32 +26,17 @@ from gpzed.workflows.training_set import TrainingPlan, TrainingSet, prepare, pre
 
 @dataclass(frozen=True)
 class TrainReport:
-    """What a training run did.
-
-    Attributes
-    ----------
-    plan : TrainingPlan
-    model_path : str
-        Of the model file; empty if none was written.
-    n_basis, n_members : int
-    seconds : float
-        Wall time of the training proper, of the slowest member.
-    status : tuple of str
-        Why each member stopped.
-    validation_score : tuple of float
-        Mean log-likelihood of the held-out rows, for each member.
-    scores : dict of str to dict
-        Metrics by part of the split (train, validation, test), where it has rows.
-    """
+    """What a training run did."""
 
     plan: TrainingPlan
-    model_path: str
+    model_path: str  # of the model file; empty if none was written
     n_basis: int
     n_members: int
-    seconds: float
-    status: tuple[str, ...]
-    validation_score: tuple[float | None, ...]
+    seconds: float  # wall time of the training proper, of the slowest member
+    status: tuple[str, ...]  # why each member stopped
+    validation_score: tuple[float | None, ...]  # mean log-likelihood of the held-out rows, for each member
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Metrics by part of the split (train, validation, test), where it has rows."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain JSON types."""
