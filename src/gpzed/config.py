@@ -335,10 +335,6 @@ def config_template(config: RunConfig | None = None) -> str:
     ----------
     config : RunConfig, optional
 
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> import tomllib

@@ -32,11 +32,7 @@ def command(predictions: str, output: str | None, **given: Any) -> int:
     criteria = Criteria(**values_of(Criteria, given))
     terminal = Terminal(given["quiet"])
     report = select(
-        source(predictions, given),
-        criteria,
-        output,
-        columns=names_of(given["columns"]) or (),
-        format=given["format_"],
+        source(predictions, given), criteria, output, columns=names_of(given["columns"]) or (), format=given["format_"]
     )
     if given["as_json"]:
         terminal.json(report.to_dict() | ({} if output is not None else {"ids": report.ids.tolist()}))

@@ -12,15 +12,7 @@ from typing import Any
 import click
 
 from gpzed.cli.console import Terminal
-from gpzed.cli.options import (
-    common,
-    field_options,
-    load,
-    schema_options,
-    section_options,
-    values_of,
-    with_schema,
-)
+from gpzed.cli.options import common, field_options, load, schema_options, section_options, values_of, with_schema
 from gpzed.cli.show import metrics_table, show_plan
 from gpzed.config import RunConfig
 from gpzed.errors import TrainingInterruptedError

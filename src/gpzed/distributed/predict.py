@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ class _FileReport:
 
     n_rows: int
     is_new: bool
-    flags: dict[str, int]
+    flags: Counter[str]
     sentinels: SentinelReport | None
 
 
@@ -125,7 +126,10 @@ def predict_file(plan: PredictionPlan, source: Path, target: Path, n_threads: in
                 f"'{target}' is there already, from another model, catalogue or other options; write to another "
                 "folder, or delete it"
             )
-        return _FileReport(info.n_rows, False, _flags_of(target), None)
+        flags: Counter[str] = Counter()
+        for table in iter_catalog(target, columns=["z_flags"]):
+            flags.update(count_flags(table["z_flags"]))
+        return _FileReport(info.n_rows, False, flags, None)
     target.parent.mkdir(parents=True, exist_ok=True)
     metadata = {**plan.metadata, "gpzed_input": source.name, "gpzed_input_rows": info.n_rows}
     run = PredictionRun(
@@ -135,20 +139,11 @@ def predict_file(plan: PredictionPlan, source: Path, target: Path, n_threads: in
     return _FileReport(run.n_rows, True, run.flags, run.sentinels)
 
 
-def _flags_of(file: Path) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for table in iter_catalog(file, columns=["z_flags"]):
-        for name, count in count_flags(table["z_flags"]).items():
-            total[name] = total.get(name, 0) + count
-    return total
-
-
 def _report(plan: PredictionPlan, reports: list[_FileReport], seconds: float) -> PredictReport:
-    flags: dict[str, int] = {}
+    flags: Counter[str] = Counter()
     sentinels: SentinelReport | None = None
     for report in reports:
-        for name, count in report.flags.items():
-            flags[name] = flags.get(name, 0) + count
+        flags.update(report.flags)
         if report.sentinels is not None:
             sentinels = report.sentinels if sentinels is None else sentinels + report.sentinels
     n_rows = sum(report.n_rows for report in reports)

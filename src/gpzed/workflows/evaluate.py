@@ -136,10 +136,6 @@ def evaluate(
     options : EvaluationOptions, optional
     redshift, truth, min_redshift, max_redshift : optional
         As in `PredictionSource`.
-
-    Returns
-    -------
-    Evaluation
     """
     if not isinstance(predictions, PredictionSource):
         predictions = PredictionSource(predictions, redshift, None, min_redshift, max_redshift, truth)

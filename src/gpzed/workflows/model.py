@@ -228,10 +228,6 @@ def load_photoz_model(path: str | os.PathLike[str]) -> PhotozModel:
     path : path
         Written by `gpzed train` or `PhotozModel.save`.
 
-    Returns
-    -------
-    PhotozModel
-
     Raises
     ------
     ModelFormatError

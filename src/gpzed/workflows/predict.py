@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -65,7 +66,6 @@ def predict(
         Threads of the computation; all cores if None. Workers of a cluster have their own.
     cluster : str, distributed.Client or cluster, optional
         Dask cluster to predict on: "local:N", "tcp://HOST:PORT", ...
-    progress : Progress, optional
     on_plan : callable, optional
         Told which column is taken for what, before the first row is read.
 
@@ -158,7 +158,7 @@ class PredictionRun:
         self.model = plan.model.with_threads(n_threads)
         self.n_rows = self.n_resumed = 0
         self.sentinels: SentinelReport | None = None
-        self.flags: dict[str, int] = {}
+        self.flags: Counter[str] = Counter()
 
     def execute(self, task: Task) -> None:
         """Read, compute and write; the output appears when all is done."""
@@ -192,11 +192,10 @@ class PredictionRun:
                 self.n_resumed += len(table)
             assert values is not None
             self.n_rows += len(table)
-            for name, count in count_flags(values["z_flags"]).items():
-                self.flags[name] = self.flags.get(name, 0) + count
+            self.flags.update(count_flags(values["z_flags"]))
             yield index, table, values, is_new
 
     def _compute(self, table: Catalog) -> AnyArray:
         prediction, report = predict_table(self.model, table, self.plan.schema)
         self.sentinels = report if self.sentinels is None else self.sentinels + report
-        return tabulate(prediction, self.plan.options, self.plan.dtype)
+        return tabulate(prediction, self.plan.options)

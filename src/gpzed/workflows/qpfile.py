@@ -53,10 +53,6 @@ def read_qp(path: str | os.PathLike[str]) -> QPFile:
     path : path
         HDF5 file that qp, or a stage of RAIL, wrote.
 
-    Returns
-    -------
-    QPFile
-
     Raises
     ------
     CatalogError

@@ -15,7 +15,7 @@ from gpzed._types import FloatArray
 from gpzed.catalog import PhotometrySchema, catalog_info, guess_schema
 from gpzed.errors import ConfigError, GPzError
 from gpzed.report import PointTable, ReportData, prepare, render
-from gpzed.workflows.predictions import PredictionFile, PredictionSource, read_predictions, recorded_schema
+from gpzed.workflows.predictions import PredictionFile, PredictionSource, read_predictions, recorded
 from gpzed.workflows.progress import Progress
 
 SENTINEL = 90.0
@@ -55,11 +55,6 @@ def write_report(
         Page to write, ending in ``.html``.
     title : str, optional
         Of the page.
-    progress : Progress, optional
-
-    Returns
-    -------
-    PageReport
     """
     progress = progress or Progress()
     target = Path(output)
@@ -100,7 +95,7 @@ def _photometry(source: PredictionSource) -> tuple[list[str], PhotometrySchema |
         return [], None
     info = catalog_info(source.name, format=source.format)
     try:
-        stored = recorded_schema(info.metadata)
+        stored = recorded(info.metadata, "gpzed_schema")
         schema = PhotometrySchema.from_dict(dict(stored)) if stored else guess_schema(info.names)
     except (GPzError, KeyError, TypeError, ValueError):
         return [], None

@@ -7,14 +7,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from gpzed.catalog import (
-    CONVENTIONS,
-    CatalogInfo,
-    PhotometrySchema,
-    catalog_info,
-    format_of,
-    guess_schema,
-)
+from gpzed.catalog import CONVENTIONS, CatalogInfo, PhotometrySchema, catalog_info, format_of, guess_schema
 from gpzed.catalog.conventions import EBV_NAMES
 from gpzed.catalog.schema import find_column
 from gpzed.config import SchemaConfig
@@ -71,9 +64,8 @@ def matching_schema(
         raise SchemaError(
             f"`bands` is {list(bands)} but the model was trained on {list(trained.bands)}; give these or leave it out"
         )
-    options: dict[str, Any] = {name: getattr(config, name) for name in _GUESS_OPTIONS}
     try:
-        return guess_schema(columns, bands, **options)
+        return resolve_schema(columns, dataclasses.replace(config, bands=tuple(bands)))
     except SchemaError as error:
         if said or any(getattr(config, role) for role in _ROLES):
             raise

@@ -113,10 +113,6 @@ def select(
     format : str, optional
         Format of the output, if the suffix does not tell.
 
-    Returns
-    -------
-    SelectionReport
-
     Raises
     ------
     CatalogError
@@ -183,11 +179,7 @@ def _scores(file: PredictionFile, rows: BoolArray) -> dict[str, float]:
 
 
 def _write(
-    file: PredictionFile,
-    mask: BoolArray,
-    output: str | os.PathLike[str],
-    format: str | None,
-    columns: tuple[str, ...],
+    file: PredictionFile, mask: BoolArray, output: str | os.PathLike[str], format: str | None, columns: tuple[str, ...]
 ) -> None:
     """Write identifier, prediction and other columns of the objects kept."""
     named = {"row": file.rows[mask]} if file.id is None else {file.id: file.ids[mask]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from gpzed._types import FloatArray
 from gpzed.catalog import Catalog, write_catalog
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.evaluation.stack import RedshiftDistribution, Stack
-from gpzed.workflows.predictions import PredictionFile, PredictionSource, read_predictions
+from gpzed.workflows.predictions import PredictionFile, PredictionSource, read_predictions, recorded
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,7 @@ class StackReport:
             }
             for k, (low, high) in enumerate(zip(nz.sample_edges[:-1], nz.sample_edges[1:], strict=True))
         ]
-        return {
-            "rows": self.n_rows,
-            "rows_skipped": self.n_skipped,
-            "members": self.n_members,
-            "samples": samples,
-        }
+        return {"rows": self.n_rows, "rows_skipped": self.n_skipped, "members": self.n_members, "samples": samples}
 
 
 def stack(
@@ -73,10 +68,6 @@ def stack(
         Objects with a lower ``z_coverage`` are left out.
     n_resamples, seed : int
         Of the bootstrap.
-
-    Returns
-    -------
-    StackReport
     """
     extra = [name for name in (weight, "z_coverage" if min_coverage > 0.0 else None) if name is not None]
     file = read_predictions(predictions, need_truth=False, columns=extra)
@@ -99,9 +90,7 @@ def stack(
 
 def _members(file: PredictionFile) -> int:
     """Return the members of the committee that the file's metadata tell of, if its components are all there."""
-    config = file.metadata.get("gpzed_config")
-    model = config.get("model") if isinstance(config, Mapping) else None
-    stored = model.get("n_members") if isinstance(model, Mapping) else None
+    stored = recorded(file.metadata, "gpzed_config", "model", "n_members")
     n_components = file.prediction.n_components
     if not isinstance(stored, int) or "z_weight_1" not in file.names:
         return 1

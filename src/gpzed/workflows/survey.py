@@ -107,10 +107,6 @@ def survey(
     options : SurveyOptions, optional
     schema : SchemaConfig, optional
         Which column is what, if neither as in training nor to be guessed.
-
-    Returns
-    -------
-    SurveyReport
     """
     options, schema = options or SurveyOptions(), schema or SchemaConfig()
     trained = load_photoz_model(model)

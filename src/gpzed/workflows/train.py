@@ -75,7 +75,6 @@ def train(
         features to a random sample of the rows.
     resume : bool
         Resume from the checkpoint of an interrupted run, if there is one.
-    progress : Progress, optional
     on_plan : callable, optional
         Told the plan before training begins.
     **options
@@ -129,11 +128,7 @@ def _prepare(
 
 
 def train_table(
-    table: Catalog,
-    schema: PhotometrySchema,
-    config: RunConfig | None = None,
-    *,
-    progress: Progress | None = None,
+    table: Catalog, schema: PhotometrySchema, config: RunConfig | None = None, *, progress: Progress | None = None
 ) -> PhotozModel:
     """Train a model on a table in memory; for front ends that read catalogues themselves.
 
@@ -144,7 +139,6 @@ def train_table(
     schema : PhotometrySchema
         Which column is what; the section [schema] of the configuration is not looked at.
     config : RunConfig, optional
-    progress : Progress, optional
 
     Returns
     -------
@@ -159,13 +153,7 @@ def train_table(
 def _photoz_model(model: GPzRegressor, rows: TrainingSet, config: RunConfig, provenance: dict[str, Any]) -> PhotozModel:
     z = rows.z[rows.split.train]
     return PhotozModel(
-        model,
-        rows.plan.schema,
-        rows.transformer,
-        config,
-        float(z.mean()),
-        float(max(z.var(), 1e-12)),
-        provenance,
+        model, rows.plan.schema, rows.transformer, config, float(z.mean()), float(max(z.var(), 1e-12)), provenance
     )
 
 
