@@ -66,6 +66,7 @@ def predict(
         Threads of the computation; all cores if None. Workers of a cluster have their own.
     cluster : str, distributed.Client or cluster, optional
         Dask cluster to predict on: "local:N", "tcp://HOST:PORT", ...
+    progress : Progress, optional
     on_plan : callable, optional
         Told which column is taken for what, before the first row is read.
 

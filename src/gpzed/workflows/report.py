@@ -55,6 +55,7 @@ def write_report(
         Page to write, ending in ``.html``.
     title : str, optional
         Of the page.
+    progress : Progress, optional
     """
     progress = progress or Progress()
     target = Path(output)

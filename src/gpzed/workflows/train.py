@@ -75,6 +75,7 @@ def train(
         features to a random sample of the rows.
     resume : bool
         Resume from the checkpoint of an interrupted run, if there is one.
+    progress : Progress, optional
     on_plan : callable, optional
         Told the plan before training begins.
     **options
