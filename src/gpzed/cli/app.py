@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 import traceback
@@ -12,6 +13,7 @@ from typing import Any
 import click
 
 import gpzed
+from gpzed._files import reason
 from gpzed.cli.console import Terminal
 from gpzed.errors import ConfigError, GPzError, GPzWarning
 
@@ -92,16 +94,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return EXIT_USAGE
         except KeyboardInterrupt:
             return _interrupted(terminal)
-        except GPzError as error:
+        except (GPzError, MemoryError, OSError) as error:
             if wants_trace:
                 traceback.print_exc()
-            terminal.error(str(error))
+            terminal.error(_message(error))
             return EXIT_USAGE if isinstance(error, ConfigError) else EXIT_FAILURE
-        except (MemoryError, OSError) as error:
-            if wants_trace:
-                traceback.print_exc()
-            terminal.error(_system_message(error))
-            return EXIT_FAILURE
     return result if isinstance(result, int) else 0
 
 
@@ -110,9 +107,11 @@ def _interrupted(terminal: Terminal) -> int:
     return EXIT_FAILURE
 
 
-def _system_message(error: Exception) -> str:
+def _message(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "out of memory; train on fewer rows, or predict with a smaller `chunk_rows`"
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return f"'{error.filename}' could not be written: {reason(error)}; free some space, then run again"
     return str(error)
 
 

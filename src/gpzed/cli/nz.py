@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from gpzed.cli.console import Terminal
-from gpzed.cli.options import common, numbers_of, source, source_options
+from gpzed.cli.options import check_outputs, common, numbers_of, source, source_options
 from gpzed.errors import ConfigError
 from gpzed.workflows.stack import StackReport, stack, write_distribution
 
@@ -34,6 +34,7 @@ def command(predictions: str, **given: Any) -> int:
     differences between its members.
     """
     terminal = Terminal(given["quiet"])
+    check_outputs([predictions], given["output"], given["figure"])
     report = stack(
         source(predictions, given),
         _redshift_edges(given["limits"], given["width"]),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import click
 
 from gpzed._config_text import parameter_docs
+from gpzed._files import check_output
 from gpzed.config import RunConfig, load_config, option_docs, option_hints
 from gpzed.workflows import PredictionSource
 
@@ -88,6 +89,15 @@ def with_schema(config: RunConfig, given: dict[str, Any]) -> RunConfig:
         if one in said and other not in said:  # wins over the other in the configuration
             config = dataclasses.replace(config, schema=dataclasses.replace(config.schema, **{other: None}))
     return config.override("schema", **said)
+
+
+def check_outputs(inputs: Iterable[str | None], *outputs: str | None) -> None:
+    """Refuse, before any work, outputs that cannot be written, or that are inputs or each other."""
+    used = [*inputs]
+    for output in outputs:
+        if output is not None:
+            check_output(output, "the output", used)
+            used.append(output)
 
 
 def names_of(text: str | None) -> tuple[str, ...] | None:

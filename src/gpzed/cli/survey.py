@@ -8,7 +8,7 @@ import click
 
 from gpzed.catalog import write_catalog
 from gpzed.cli.console import Terminal
-from gpzed.cli.options import common, field_options, load, schema_options, values_of, with_schema
+from gpzed.cli.options import check_outputs, common, field_options, load, schema_options, values_of, with_schema
 from gpzed.errors import ConfigError
 from gpzed.workflows.survey import SurveyOptions, SurveyReport, survey
 
@@ -32,6 +32,7 @@ def command(model: str, catalogue: str, **given: Any) -> int:
     objects worth a spectrum represent, together, what the training rows do not; those that gain most come first.
     """
     terminal = Terminal(given["quiet"])
+    check_outputs([model, catalogue], given["cells_table"], given["objects"], given["figure"])
     report = survey(
         model,
         catalogue,

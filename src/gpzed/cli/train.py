@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from gpzed._files import refuse_overwriting
 from gpzed.cli.console import Terminal
 from gpzed.cli.options import common, field_options, load, schema_options, section_options, values_of, with_schema
 from gpzed.cli.show import metrics_table, show_plan
@@ -51,6 +52,7 @@ def command(catalogue: str, output: str | None, dry_run: bool, **given: Any) -> 
         return 0
     if output is None:
         raise click.UsageError("give the model file to write: -o MODEL (or --dry-run to see what would be done)")
+    refuse_overwriting(output, "the model", [given["config_path"]])
     with _stop_on_interrupt(terminal) as should_stop:
         try:
             model = train(

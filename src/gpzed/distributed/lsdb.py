@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from gpzed._files import require_folder
 from gpzed.catalog import Catalog, PhotometrySchema
 from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.distributed.connection import connect, require_dask
@@ -188,7 +187,6 @@ def predict_hats(request: PredictionRequest) -> PredictReport:
         raise ConfigError(
             f"'{target}' is there already; add --resume to resume an interrupted run, or write to another folder"
         )
-    require_folder(target, "the predictions")
     with _computing(request.cluster) as client:
         shared = open_model(request.model, client)
         if client is None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpzed._types import AnyArray
 from gpzed.catalog import SentinelReport, catalog_info, iter_catalog, parquet_files
 from gpzed.distributed.connection import connect, require_dask, wait_for_workers
 from gpzed.distributed.engine import attempt
@@ -36,16 +35,6 @@ class _FileReport:
     sentinels: SentinelReport | None
 
 
-class _KeepNothing:
-    """A file is written in one go or not at all: nothing is kept of it in between."""
-
-    def load(self, index: int) -> AnyArray | None:
-        return None
-
-    def store(self, index: int, values: AnyArray) -> None:
-        return None
-
-
 def predict_folder(request: PredictionRequest) -> PredictReport:
     """Predict for all files of a folder on a Dask cluster; rows keep their order and their file.
 
@@ -64,7 +53,7 @@ def predict_folder(request: PredictionRequest) -> PredictReport:
     manifest = plan.manifest()
     stamp = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
     plan = dataclasses.replace(plan, access={}, metadata={**plan.metadata, STAMP: stamp})
-    chunks = FinishedChunks(target, manifest, request.resume)
+    chunks = FinishedChunks(target, manifest, request.resume, request.progress.warn)
     try:
         reports = _run(request, plan, files)
         for left in target.rglob(".*.part"):  # of workers that were killed
@@ -132,9 +121,7 @@ def predict_file(plan: PredictionPlan, source: Path, target: Path, n_threads: in
         return _FileReport(info.n_rows, False, flags, None)
     target.parent.mkdir(parents=True, exist_ok=True)
     metadata = {**plan.metadata, "gpzed_input": source.name, "gpzed_input_rows": info.n_rows}
-    run = PredictionRun(
-        dataclasses.replace(plan, info=info, output=target, metadata=metadata), _KeepNothing(), n_threads
-    )
+    run = PredictionRun(dataclasses.replace(plan, info=info, output=target, metadata=metadata), None, n_threads)
     run.execute(Task())
     return _FileReport(run.n_rows, True, run.flags, run.sentinels)
 

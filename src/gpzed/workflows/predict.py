@@ -7,11 +7,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from gpzed._files import discard_leftovers
+from gpzed._files import check_output
 from gpzed._types import AnyArray
 from gpzed.catalog import Catalog, PhotometrySchema, SentinelReport, iter_catalog, open_writer
 from gpzed.config import PredictConfig, SchemaConfig
@@ -77,6 +77,10 @@ def predict(
     PredictReport
         What was done, from file to file.
     """
+    to_folder = is_path(data) and (cluster is not None or is_hats(Path(data)))
+    if output is not None:
+        used = model.path or None if isinstance(model, PhotozModel) else model
+        check_output(output, "the predictions", (used, data if is_path(data) else None), is_folder=to_folder)
     if not isinstance(model, PhotozModel):
         model = load_photoz_model(model)
     if output is None or not is_path(data):
@@ -97,20 +101,15 @@ def predict(
         progress or Progress(),
         on_plan,
     )
-    return _place(request)(request)
-
-
-def _place(request: PredictionRequest) -> Callable[[PredictionRequest], PredictReport]:
-    """Return what predicts for a catalogue of this kind."""
     if is_hats(request.catalogue):
         from gpzed.distributed.lsdb import predict_hats
 
-        return predict_hats
-    if request.cluster is not None:
+        return predict_hats(request)
+    if cluster is not None:
         from gpzed.distributed.predict import predict_folder
 
-        return predict_folder
-    return predict_file
+        return predict_folder(request)
+    return predict_file(request)
 
 
 def is_hats(path: Path) -> bool:
@@ -123,12 +122,10 @@ def predict_file(request: PredictionRequest) -> PredictReport:
     start, progress = time.perf_counter(), request.progress
     plan = plan_prediction(request)
     request.announce(plan.schema)
-    chunks = FinishedChunks(plan.output, plan.manifest(), request.resume)
+    chunks = FinishedChunks(plan.output, plan.manifest(), request.resume, progress.warn)
     run = PredictionRun(plan, chunks, request.n_threads)
     try:
-        if request.resume:
-            discard_leftovers(plan.output)
-        if request.resume and chunks.n_done:
+        if chunks.n_done:
             progress.say(f"resuming: {chunks.n_done} finished chunks in '{chunks.folder}'")
         with quick_handover(), progress.task("predicting", plan.info.n_rows, "rows") as task:
             run.execute(task)
@@ -141,20 +138,10 @@ def predict_file(request: PredictionRequest) -> PredictReport:
     )  # fmt: skip
 
 
-class ChunkStore(Protocol):
-    """Where finished chunks are kept, if anywhere."""
-
-    def load(self, index: int) -> AnyArray | None:
-        """Return a finished chunk."""
-
-    def store(self, index: int, values: AnyArray) -> None:
-        """Keep a finished chunk."""
-
-
 class PredictionRun:
-    """One pass over a file."""
+    """One pass over a file; finished chunks are kept, if there is a place for them."""
 
-    def __init__(self, plan: PredictionPlan, chunks: ChunkStore, n_threads: int | None) -> None:
+    def __init__(self, plan: PredictionPlan, chunks: FinishedChunks | None, n_threads: int | None) -> None:
         self.plan, self.chunks = plan, chunks
         self.model = plan.model.with_threads(n_threads)
         self.n_rows = self.n_resumed = 0
@@ -169,7 +156,7 @@ class PredictionRun:
 
             def write(item: tuple[int, Catalog, AnyArray, bool]) -> None:
                 index, table, values, is_new = item
-                if is_new:
+                if is_new and self.chunks is not None:
                     self.chunks.store(index, values)
                 columns = {name: np.ascontiguousarray(values[name]) for name in plan.added}
                 writer.write(table.select(plan.kept).with_columns(columns))
@@ -185,7 +172,7 @@ class PredictionRun:
 
     def _computed(self, tables: Iterator[Catalog]) -> Iterator[tuple[int, Catalog, AnyArray, bool]]:
         for index, table in enumerate(tables):
-            values = self.chunks.load(index)
+            values = None if self.chunks is None else self.chunks.load(index)
             is_new = values is None or len(values) != len(table) or values.dtype != self.plan.dtype
             if is_new:
                 values = self._compute(table)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import gpzed
-from gpzed._files import file_identity, require_folder
+from gpzed._files import files_of
 from gpzed.catalog import CatalogInfo, PhotometrySchema, SentinelReport, catalog_info, format_of, open_writer
 from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.errors import CatalogError, ConfigError
@@ -110,7 +110,7 @@ class PredictionPlan:
         return {
             "gpzed_version": gpzed.__version__,
             "model": self.model.sha256,
-            "catalogue": file_identity(self.info.path),
+            "catalogue": _identity(self.info.path),
             "rows": self.info.n_rows,
             "schema": self.schema.to_dict(),
             "copied": self.kept,
@@ -131,7 +131,8 @@ def plan_prediction(request: PredictionRequest, *, to_folder: bool = False) -> P
     schema = request.matching_schema(info.names)
     if model.needs_ebv and not schema.ebv:
         raise ConfigError(f"the model corrects for extinction but '{info.path}' has no E(B-V) column that is known")
-    _check_output(request, to_folder)
+    if not to_folder:
+        open_writer(output, request.format)  # checks name and format
     added = added_columns(options, model.n_components)
     wanted = list(info.names) if options.columns is None else list(options.columns)
     lost = [name for name in wanted if name not in info.names]
@@ -158,15 +159,8 @@ def plan_prediction(request: PredictionRequest, *, to_folder: bool = False) -> P
     )
 
 
-def _check_output(request: PredictionRequest, to_folder: bool) -> None:
-    output, catalogue = request.output, request.catalogue
-    if output.exists() and catalogue.exists() and output.samefile(catalogue):
-        raise ConfigError(f"'{output}' is the catalogue itself; write the predictions to another file")
-    require_folder(output, "the predictions")
-    if not to_folder:
-        open_writer(output, request.format)  # checks name, format and folder
-    elif output.exists() and not output.is_dir():
-        raise ConfigError(f"'{output}' is a file; give the name of a folder to write a file for every input file into")
+def _identity(path: str) -> list[list[Any]]:
+    return [[str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns] for file in files_of(path)]
 
 
 def _chunk_rows(info: CatalogInfo, names: list[str], n_components: int) -> int:

@@ -59,6 +59,11 @@ class PredictionSource:
         return "the predictions" if isinstance(self.path, PhotozCatalog) else os.fspath(self.path)
 
     @property
+    def files(self) -> list[str | os.PathLike[str]]:
+        """The files that are read."""
+        return [file for file in (self.path, self.truth) if isinstance(file, str | os.PathLike)]
+
+    @property
     def is_qp(self) -> bool:
         """Whether the file is one of qp."""
         return self.format is None and not isinstance(self.path, PhotozCatalog) and is_qp_file(self.path)

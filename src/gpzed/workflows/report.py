@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpzed._files import require_folder, write_atomically
+from gpzed._files import check_output, write_atomically
 from gpzed._types import FloatArray
 from gpzed.catalog import PhotometrySchema, catalog_info, guess_schema
 from gpzed.errors import ConfigError, GPzError
@@ -61,8 +61,8 @@ def write_report(
     target = Path(output)
     if target.suffix.lower() not in (".html", ".htm"):
         raise ConfigError(f"`output` is '{target}'; expected a name that ends in .html")
-    require_folder(target, "the page")
     given = [source if isinstance(source, PredictionSource) else PredictionSource(source) for source in sources]
+    check_output(target, "the page", [file for source in given for file in source.files])
     names = _short_names([source.name for source in given])
     sets = []
     for source, name in zip(given, names, strict=True):

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpzed._files import require_folder
+from gpzed._files import check_output
 from gpzed._types import BoolArray
 from gpzed.catalog import Catalog, open_writer, write_catalog
 from gpzed.errors import CatalogError, ConfigError
@@ -119,7 +119,8 @@ def select(
         If no selection satisfies the criteria, or true redshifts are needed and there are none.
     """
     if output is not None:
-        require_folder(output, "the selection")
+        source = predictions if isinstance(predictions, PredictionSource) else PredictionSource(predictions)
+        check_output(output, "the selection", source.files)
         open_writer(output, format)  # checks name and format before the work is done
     file = read_predictions(predictions, need_truth=False, columns=columns)
     known = file.has_truth

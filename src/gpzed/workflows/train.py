@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import gpzed
-from gpzed._files import file_hash, require_folder
+from gpzed._files import check_output, file_hash
 from gpzed.catalog import Catalog, PhotometrySchema
 from gpzed.config import RunConfig, as_config
 from gpzed.errors import ConfigError
@@ -98,10 +98,14 @@ def train(
         name = os.fspath(target) if is_path(target) else IN_MEMORY
         settled = settled.override("weights", method="target", target=name)
     run, progress = run or Run(), progress or Progress()
+    given = (data, target, config, settled.weights.target or None)
+    inputs = [path for path in given if isinstance(path, str | os.PathLike)]
     if output is not None:
         state = run.checkpoint or Path(f"{os.fspath(output)}.checkpoint")
         run = replace(run, checkpoint=state, keep_checkpoint=True)
-        require_folder(output, "the model")
+        check_output(output, "the model", inputs)
+    if run.checkpoint is not None:
+        check_output(run.checkpoint, "the checkpoint", [*inputs, output])
     _check_checkpoints(run, resume)
     with run.client() as client:
         rows, parts = _prepare(data, settled, progress, None if is_path(target) else target, client)
