@@ -15,6 +15,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"gpzed: the command line needs {' and '.join(missing)}; install it with `pip install 'gpzed[cli]'`.\n"
         )
         return 2
-    from gpzed.cli.app import run
+    try:
+        from gpzed.cli.app import run
 
-    return run(arguments)
+        return run(arguments)
+    except KeyboardInterrupt:  # before anything has begun
+        sys.stderr.write("error: interrupted\n")
+        return 1

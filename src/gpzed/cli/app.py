@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import signal
 import sys
 import traceback
 import warnings
@@ -14,7 +15,7 @@ import click
 
 import gpzed
 from gpzed._files import reason
-from gpzed.cli.console import Terminal
+from gpzed.cli.console import Terminal, on_stop
 from gpzed.errors import ConfigError, GPzError, GPzWarning
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -80,7 +81,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     wants_trace = "--debug" in given
     terminal = Terminal(quiet="--quiet" in given or "-q" in given)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), on_stop(signal.default_int_handler):
         warnings.simplefilter("default", GPzWarning)
         _show_warnings_plainly(terminal)
         try:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,8 +22,24 @@ from rich.text import Text
 
 from gpzed.workflows import Progress, Task
 
+STOP_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+"""Ask a command to stop: Ctrl-C, a batch system, a terminal that is closed."""
 PLAIN_SECONDS = 15.0
 """Seconds between lines of progress when the screen is no terminal."""
+
+
+@contextmanager
+def on_stop(handle: Callable[[int, Any], Any]) -> Iterator[None]:
+    """Let signals that ask to stop call a function, those apart that are ignored, as under nohup."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        asked = [number for number in STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, handle) for number in asked}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Rate(ProgressColumn):

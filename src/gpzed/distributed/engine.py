@@ -121,6 +121,7 @@ class DaskEngine:
 
     def __init__(self, client: Any, recipes: Sequence[Callable[[], Any]]) -> None:
         self._client, self._recipes = client, list(recipes)
+        address(client)  # to be told when it is lost
         self._shards: list[Any] = [recipe() for recipe in self._recipes]
         self._n_passes = self._n_variances = 0
         self._variance: Variance | None = None
