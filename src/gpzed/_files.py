@@ -36,10 +36,11 @@ def replacing(path: str | os.PathLike[str], *, tidy: bool = True) -> Iterator[Pa
     try:
         yield temporary
         commit(temporary, target, tidy=tidy)
-    except BaseException as error:
+    except OSError as error:
         discard(temporary)
-        if isinstance(error, OSError) and error.errno is not None:
-            error.filename, error.filename2 = os.fspath(path), None
+        raise OSError(error.errno, reason(error), os.fspath(path)) from error
+    except BaseException:
+        discard(temporary)
         raise
 
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -123,12 +124,10 @@ def test_temporary_files_of_killed_processes_are_removed_but_not_those_of_others
 
 
 def test_a_lock_is_free_when_its_process_is_gone_and_only_then(tmp_path: Path) -> None:
-    path = tmp_path / "parts" / "lock.json"
-    code = (
-        "from gpzed._files import Lock; import pathlib, sys; Lock(pathlib.Path(sys.argv[1])); print(flush=1); input()"
-    )
-    command = [sys.executable, "-c", code, str(path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=path.parent) as process:
+    path = tmp_path / "lock.json"
+    code = "import pathlib; from gpzed._files import Lock; Lock(pathlib.Path('lock.json')); print(flush=True); input()"
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, **pipes) as process:
         assert process.stdout is not None
         process.stdout.readline()
         with pytest.raises(ConfigError, match=f"in use by process {process.pid} on"):
@@ -193,7 +192,7 @@ def test_a_full_disk_is_called_that(
 
     monkeypatch.setattr(_files, "commit", full)
     assert main(["report", str(folder / "out.parquet"), "-o", str(tmp_path / "page.html")]) == 1
-    assert f"'{tmp_path / 'page.html'}' could not be written: the disk is full" in capsys.readouterr().err
+    assert f"'{tmp_path / 'page.html'}' cannot be read or written: the disk is full" in capsys.readouterr().err
     assert (
         main(["predict", str(folder / "model.gpzed"), str(folder / "in.parquet"), "-o", str(tmp_path / "x.csv")]) == 1
     )

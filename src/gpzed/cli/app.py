@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 import signal
 import sys
@@ -111,8 +110,8 @@ def _interrupted(terminal: Terminal) -> int:
 def _message(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "out of memory; train on fewer rows, or predict with a smaller `chunk_rows`"
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return f"'{error.filename}' could not be written: {reason(error)}; free some space, then run again"
+    if isinstance(error, OSError) and not isinstance(error, GPzError) and error.filename is not None:
+        return f"'{error.filename}' cannot be read or written: {reason(error)}; check the folder and the disk"
     return str(error)
 
 
