@@ -6,6 +6,7 @@ from gpzed.catalog._format import CatalogInfo
 from gpzed.catalog._parquet import parquet_files
 from gpzed.catalog.conventions import CONVENTIONS, Convention
 from gpzed.catalog.guess import guess_schema
+from gpzed.catalog.identity import Identity, identify
 from gpzed.catalog.io import (
     CHUNK_ROWS,
     FORMATS,
@@ -32,6 +33,7 @@ __all__ = [
     "CatalogInfo",
     "CatalogWriter",
     "Convention",
+    "Identity",
     "Photometry",
     "PhotometrySchema",
     "Provenance",
@@ -43,6 +45,7 @@ __all__ = [
     "extract_photometry",
     "format_of",
     "guess_schema",
+    "identify",
     "iter_catalog",
     "open_writer",
     "parquet_files",
