@@ -18,7 +18,7 @@ from gpzed import _files
 from gpzed._files import Lock, write_atomically
 from gpzed.cli import main
 from gpzed.config import PredictConfig
-from gpzed.errors import ConfigError
+from gpzed.errors import CatalogError, ConfigError
 from gpzed.workflows import Progress, predict, train
 from workflows.galaxy_files import galaxies, quick_config, write
 
@@ -198,3 +198,22 @@ def test_a_full_disk_is_called_that(
     )
     assert "could not be written: the disk is full" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("when", [0, 2, 5])
+def test_an_input_that_changes_during_predict_is_noticed(
+    when: int, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    survey, other = write(galaxies(300, seed=1), tmp_path / "in.csv"), galaxies(300, seed=2)
+    original, calls = predict_module.PredictionRun._compute, []
+
+    def compute(self: Any, table: Any) -> Any:
+        calls.append(table)
+        if len(calls) == when + 1:  # in place: the same file, with other rows
+            survey.write_bytes(write(other, tmp_path / "other.csv").read_bytes())
+        return original(self, table)
+
+    monkeypatch.setattr(predict_module.PredictionRun, "_compute", compute)
+    with pytest.raises(CatalogError, match=r"in.csv' changed while it was in use.*what was made from it is removed"):
+        predict(folder / "model.gpzed", survey, tmp_path / "out.csv", PredictConfig(chunk_rows=50))
+    assert {path.name for path in tmp_path.iterdir()} == {"in.csv", "other.csv"}

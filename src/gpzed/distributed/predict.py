@@ -14,9 +14,9 @@ from typing import Any
 from gpzed.catalog import SentinelReport, catalog_info, iter_catalog, parquet_files
 from gpzed.distributed.connection import connect, require_dask, wait_for_workers
 from gpzed.distributed.engine import attempt
-from gpzed.errors import CatalogError, ConfigError
+from gpzed.errors import ConfigError
 from gpzed.features import count_flags
-from gpzed.workflows.predict import PredictionRun
+from gpzed.workflows.predict import PredictionRun, undone_if_changed
 from gpzed.workflows.prediction_plan import PredictionPlan, PredictionRequest, PredictReport, plan_prediction
 from gpzed.workflows.progress import Task
 from gpzed.workflows.resume import FinishedChunks
@@ -55,7 +55,9 @@ def predict_folder(request: PredictionRequest) -> PredictReport:
     plan = dataclasses.replace(plan, access={}, metadata={**plan.metadata, STAMP: stamp})
     chunks = FinishedChunks(target, manifest, request.resume, request.progress.warn)
     try:
-        reports = _run(request, plan, files)
+        with undone_if_changed(plan.identity, lambda: _remove(target, [file.relative_to(root) for file in files])):
+            reports = _run(request, plan, files)
+            plan.identity.check_unchanged()
         for left in target.rglob(".*.part"):  # of workers that were killed
             left.unlink(missing_ok=True)
         chunks.remove()
@@ -121,9 +123,16 @@ def predict_file(plan: PredictionPlan, source: Path, target: Path, n_threads: in
         return _FileReport(info.n_rows, False, flags, None)
     target.parent.mkdir(parents=True, exist_ok=True)
     metadata = {**plan.metadata, "gpzed_input": source.name, "gpzed_input_rows": info.n_rows}
-    run = PredictionRun(dataclasses.replace(plan, info=info, output=target, metadata=metadata), None, n_threads)
+    identity = plan.identity.of_file(source)
+    plan = dataclasses.replace(plan, info=info, identity=identity, output=target, metadata=metadata)
+    run = PredictionRun(plan, None, n_threads)
     run.execute(Task())
     return _FileReport(run.n_rows, True, run.flags, run.sentinels)
+
+
+def _remove(target: Path, names: list[Path]) -> None:
+    for name in names:
+        (target / name).unlink(missing_ok=True)
 
 
 def _report(plan: PredictionPlan, reports: list[_FileReport], seconds: float) -> PredictReport:
@@ -134,7 +143,5 @@ def _report(plan: PredictionPlan, reports: list[_FileReport], seconds: float) ->
         if report.sentinels is not None:
             sentinels = report.sentinels if sentinels is None else sentinels + report.sentinels
     n_rows = sum(report.n_rows for report in reports)
-    if n_rows != plan.info.n_rows:
-        raise CatalogError(f"'{plan.info.path}' gave {n_rows} rows but has {plan.info.n_rows}; it changed meanwhile")
     n_resumed = sum(report.n_rows for report in reports if not report.is_new)
     return PredictReport(str(plan.output), n_rows, n_resumed, plan.schema, sentinels, flags, tuple(plan.added), seconds)

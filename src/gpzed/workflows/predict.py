@@ -6,6 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from gpzed._files import check_output
 from gpzed._types import AnyArray
-from gpzed.catalog import Catalog, PhotometrySchema, SentinelReport, iter_catalog, open_writer
+from gpzed.catalog import Catalog, Identity, PhotometrySchema, SentinelReport, iter_catalog, open_writer
 from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.errors import CatalogError
 from gpzed.features import count_flags
@@ -127,7 +128,11 @@ def predict_file(request: PredictionRequest) -> PredictReport:
     try:
         if chunks.n_done:
             progress.say(f"resuming: {chunks.n_done} finished chunks in '{chunks.folder}'")
-        with quick_handover(), progress.task("predicting", plan.info.n_rows, "rows") as task:
+        with (
+            undone_if_changed(plan.identity, chunks.remove),
+            quick_handover(),
+            progress.task("predicting", plan.info.n_rows, "rows") as task,
+        ):
             run.execute(task)
         chunks.remove()
     finally:
@@ -136,6 +141,20 @@ def predict_file(request: PredictionRequest) -> PredictReport:
         str(plan.output), run.n_rows, run.n_resumed, plan.schema, run.sentinels, run.flags, tuple(plan.added),
         time.perf_counter() - start,
     )  # fmt: skip
+
+
+@contextmanager
+def undone_if_changed(identity: Identity, undo: Callable[[], None]) -> Iterator[None]:
+    """Say so if a catalogue has changed, whatever error that led to, and undo what was made from it."""
+    try:
+        yield
+    except CatalogError as error:
+        try:
+            identity.check_unchanged()
+        except CatalogError as changed:
+            undo()
+            raise CatalogError(f"{changed} (what was made from it is removed)") from error
+        raise
 
 
 class PredictionRun:
@@ -165,13 +184,13 @@ class PredictionRun:
             with write_behind(write) as put:
                 for item in self._computed(read_ahead(tables)):
                     put(item)
-            if self.n_rows != plan.info.n_rows:  # before the writer gives the file its name
-                raise CatalogError(
-                    f"'{plan.info.path}' gave {self.n_rows} rows but has {plan.info.n_rows}; it changed meanwhile"
-                )
+            plan.identity.check_unchanged()  # before the writer gives the file its name
+            if self.n_rows != plan.info.n_rows:
+                raise CatalogError(f"'{plan.info.path}' gave {self.n_rows} rows but has {plan.info.n_rows}")
 
     def _computed(self, tables: Iterator[Catalog]) -> Iterator[tuple[int, Catalog, AnyArray, bool]]:
         for index, table in enumerate(tables):
+            self.plan.identity.check_unchanged(sample=False)
             values = None if self.chunks is None else self.chunks.load(index)
             is_new = values is None or len(values) != len(table) or values.dtype != self.plan.dtype
             if is_new:

@@ -11,8 +11,16 @@ from typing import Any
 import numpy as np
 
 import gpzed
-from gpzed._files import files_of
-from gpzed.catalog import CatalogInfo, PhotometrySchema, SentinelReport, catalog_info, format_of, open_writer
+from gpzed.catalog import (
+    CatalogInfo,
+    Identity,
+    PhotometrySchema,
+    SentinelReport,
+    catalog_info,
+    format_of,
+    identify,
+    open_writer,
+)
 from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.workflows.columns import added_columns, column_dtype
@@ -84,6 +92,7 @@ class PredictionPlan:
 
     model: PhotozModel
     info: CatalogInfo
+    identity: Identity
     schema: PhotometrySchema
     options: PredictConfig
     read: list[str]
@@ -110,7 +119,7 @@ class PredictionPlan:
         return {
             "gpzed_version": gpzed.__version__,
             "model": self.model.sha256,
-            "catalogue": _identity(self.info.path),
+            "catalogue": self.identity.to_list(),
             "rows": self.info.n_rows,
             "schema": self.schema.to_dict(),
             "copied": self.kept,
@@ -127,6 +136,7 @@ def plan_prediction(request: PredictionRequest, *, to_folder: bool = False) -> P
     With `to_folder` the output is a folder of files, else one file.
     """
     model, options, output = request.model, request.options, request.output
+    identity = identify(request.catalogue)
     info = catalog_info(request.catalogue, **request.schema.access)
     schema = request.matching_schema(info.names)
     if model.needs_ebv and not schema.ebv:
@@ -146,6 +156,7 @@ def plan_prediction(request: PredictionRequest, *, to_folder: bool = False) -> P
     return PredictionPlan(
         model,
         info,
+        identity,
         schema,
         options,
         read,
@@ -157,10 +168,6 @@ def plan_prediction(request: PredictionRequest, *, to_folder: bool = False) -> P
         request.schema.access,
         model.metadata(info, schema, options),
     )
-
-
-def _identity(path: str) -> list[list[Any]]:
-    return [[str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns] for file in files_of(path)]
 
 
 def _chunk_rows(info: CatalogInfo, names: list[str], n_components: int) -> int:

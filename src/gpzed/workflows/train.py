@@ -13,7 +13,7 @@ import numpy as np
 
 import gpzed
 from gpzed._files import check_output, file_hash
-from gpzed.catalog import Catalog, PhotometrySchema
+from gpzed.catalog import Catalog, PhotometrySchema, identify
 from gpzed.config import RunConfig, as_config
 from gpzed.errors import ConfigError
 from gpzed.evaluation import evaluate
@@ -128,8 +128,12 @@ def _prepare(
         from gpzed.distributed.train import prepare_on_cluster
 
         return prepare_on_cluster(client, data, config, progress)
-    rows = prepare(data, config, progress, target)
-    return (replace(rows, digest=file_hash(data)) if is_path(data) else rows), None
+    if not is_path(data):
+        return prepare(data, config, progress, target), None
+    identity = identify(data)
+    rows = replace(prepare(data, config, progress, target), digest=file_hash(data))
+    identity.check_unchanged()
+    return rows, None
 
 
 def train_table(
