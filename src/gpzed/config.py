@@ -74,6 +74,11 @@ class SchemaConfig:
     format: str | None = None
     hdf5_group: str | None = None
 
+    @property
+    def access(self) -> dict[str, Any]:
+        """Arguments to open the catalogue with."""
+        return {"format": self.format, "hdf5_group": self.hdf5_group}
+
 
 Point = Literal["best", "mean", "median", "mode"]
 
@@ -201,24 +206,7 @@ class RunConfig:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any], source: str = "configuration") -> RunConfig:
-        """Build a configuration from nested mappings, strictly.
-
-        Parameters
-        ----------
-        stored : mapping
-            Sections and their keys.
-        source : str
-            Where it comes from, for messages.
-
-        Returns
-        -------
-        RunConfig
-
-        Raises
-        ------
-        ConfigError
-            A key is unknown (the nearest valid one is named) or a value is of the wrong kind.
-        """
+        """Build a configuration from nested mappings, strictly."""
         sections = _sections()
         known = [*sections, "seed"]
         ready: dict[str, Any] = {}
@@ -253,17 +241,7 @@ def _sections() -> dict[str, Any]:
 
 
 def option_hints(section: str) -> dict[str, Any]:
-    """Return the types of the options of a section, in their order.
-
-    Parameters
-    ----------
-    section : str
-        Name of a section of `RunConfig`, or "" for the top level.
-
-    Returns
-    -------
-    dict of str to type hint
-    """
+    """Return the types of the options of a section, or of the top level for "", in their order."""
     if not section:
         return {"seed": int}
     kind = _sections()[section]
@@ -318,19 +296,7 @@ def _made(kind: Any, options: dict[str, Any], source: str, section: str, *argume
 def as_config(
     config: RunConfig | Mapping[str, Any] | str | os.PathLike[str] | None, options: Mapping[str, Any]
 ) -> RunConfig:
-    """Return a configuration from any form of it, with single options replaced, whatever their section.
-
-    Parameters
-    ----------
-    config : RunConfig, mapping, path of a TOML file, or None for the defaults
-    options : mapping
-        Keys and values.
-
-    Raises
-    ------
-    ConfigError
-        A key is unknown or in two sections, or a value is of the wrong kind.
-    """
+    """Return a configuration from any form of it, with single options replaced, whatever their section."""
     if isinstance(config, str | os.PathLike):
         config = load_config(config)
     elif isinstance(config, Mapping):
@@ -351,21 +317,7 @@ def as_config(
 
 
 def load_config(path: str | os.PathLike[str]) -> RunConfig:
-    """Read a configuration from a TOML file.
-
-    Parameters
-    ----------
-    path : path
-
-    Returns
-    -------
-    RunConfig
-
-    Raises
-    ------
-    ConfigError
-        The file is missing or no TOML, a key is unknown, or a value is not usable.
-    """
+    """Read a configuration from a TOML file."""
     try:
         with Path(path).open("rb") as stream:
             stored = tomllib.load(stream)
@@ -382,10 +334,6 @@ def config_template(config: RunConfig | None = None) -> str:
     Parameters
     ----------
     config : RunConfig, optional
-
-    Returns
-    -------
-    str
 
     Examples
     --------

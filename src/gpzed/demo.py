@@ -84,11 +84,6 @@ def run_demo(
     seed : int
     options : dict of str to dict, optional
         Sections [model] and [training] of the configuration; small ones by default, to be done in two minutes.
-    progress : Progress, optional
-
-    Returns
-    -------
-    DemoReport
     """
     progress = progress or Progress()
     out = Path(folder)

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from gpzed.cli.app import COMMANDS
-from gpzed.cli.options import fields_of, section_options, values_of
+from gpzed.cli.options import section_options, values_of
 from gpzed.config import RunConfig, option_hints
 from gpzed.workflows import PredictionSource
 
@@ -67,6 +67,6 @@ def test_types_and_help_come_from_the_fields() -> None:
 
 
 def test_fields_of_records() -> None:
-    assert fields_of(PredictionSource, {"PredictionSource__redshift": "z", "PredictionSource__id": None, "x": 1}) == {
+    assert values_of(PredictionSource, {"PredictionSource__redshift": "z", "PredictionSource__id": None, "x": 1}) == {
         "redshift": "z"
     }

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpzed.workflows.background import WriteBehind, read_ahead
+from gpzed.workflows.background import read_ahead, write_behind
 
 
 def test_order_is_kept() -> None:
     seen: list[int] = []
-    with WriteBehind(seen.append) as behind:
+    with write_behind(seen.append) as put:
         for item in read_ahead(range(50)):
-            behind.put(item)
+            put(item)
     assert seen == list(range(50))
 
 
@@ -34,9 +34,9 @@ def test_an_error_of_the_writer_reaches_the_caller(n: int) -> None:
         raise OSError("full")
 
     def use() -> None:
-        with WriteBehind(write) as behind:
+        with write_behind(write) as put:
             for item in range(n):
-                behind.put(item)
+                put(item)
 
     with pytest.raises(OSError, match="full"):
         use()
@@ -48,8 +48,8 @@ def test_no_thread_is_left_when_the_caller_gives_up() -> None:
     items.close()  # type: ignore[attr-defined]
 
     def use() -> None:
-        with WriteBehind(lambda item: time.sleep(0.01)) as behind:
-            behind.put(1)
+        with write_behind(lambda item: time.sleep(0.01)) as put:
+            put(1)
             raise ValueError("enough")
 
     with pytest.raises(ValueError, match="enough"):

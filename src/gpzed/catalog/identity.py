@@ -52,6 +52,12 @@ class Identity:
                 values = "" if item == "sample" else f" ({getattr(before, item)}, now {getattr(now, item)})"
                 self._refuse(f"the {words} of '{before.name}' is no longer the same{values}")
 
+    def of_file(self, file: Path) -> Identity:
+        """Return the identity of one of the files of a folder."""
+        name = _name(file, Path(self.path))
+        (found,) = [known for known in self.files if known.name == name]
+        return Identity(os.fspath(file), (found._replace(name=file.name),))
+
     def _refuse(self, what: str) -> None:
         raise CatalogError(
             f"'{self.path}' changed while it was in use: {what}; nothing made from it can be trusted: "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 import traceback
 import warnings
@@ -12,7 +13,8 @@ from typing import Any
 import click
 
 import gpzed
-from gpzed.cli.console import Terminal
+from gpzed._files import reason
+from gpzed.cli.console import Terminal, on_stop
 from gpzed.errors import ConfigError, GPzError, GPzWarning
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -78,7 +80,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     wants_trace = "--debug" in given
     terminal = Terminal(quiet="--quiet" in given or "-q" in given)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), on_stop(signal.default_int_handler):
         warnings.simplefilter("default", GPzWarning)
         _show_warnings_plainly(terminal)
         try:
@@ -92,16 +94,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return EXIT_USAGE
         except KeyboardInterrupt:
             return _interrupted(terminal)
-        except GPzError as error:
+        except (GPzError, MemoryError, OSError) as error:
             if wants_trace:
                 traceback.print_exc()
-            terminal.error(str(error))
+            terminal.error(_message(error))
             return EXIT_USAGE if isinstance(error, ConfigError) else EXIT_FAILURE
-        except (MemoryError, OSError) as error:
-            if wants_trace:
-                traceback.print_exc()
-            terminal.error(_system_message(error))
-            return EXIT_FAILURE
     return result if isinstance(result, int) else 0
 
 
@@ -110,9 +107,11 @@ def _interrupted(terminal: Terminal) -> int:
     return EXIT_FAILURE
 
 
-def _system_message(error: Exception) -> str:
+def _message(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "out of memory; train on fewer rows, or predict with a smaller `chunk_rows`"
+    if isinstance(error, OSError) and not isinstance(error, GPzError) and error.filename is not None:
+        return f"'{error.filename}' cannot be read or written: {reason(error)}; check the folder and the disk"
     return str(error)
 
 

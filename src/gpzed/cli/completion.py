@@ -7,10 +7,12 @@ import sys
 import click
 from click.shell_completion import get_completion_class
 
+from gpzed.cli.options import DEBUG
+
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.option("--debug", is_flag=True, help="Show where in the code an error came from.")
+@DEBUG
 def command(shell: str, debug: bool) -> int:
     """Print the completion script for SHELL.
 

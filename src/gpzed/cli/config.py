@@ -7,14 +7,15 @@ import sys
 import click
 
 from gpzed.cli.console import Terminal
+from gpzed.cli.options import DEBUG, QUIET
 from gpzed.config import config_template, load_config
 
 
 @click.command("config")
 @click.option("--template", is_flag=True, help="Print a commented file with all keys and their defaults.")
 @click.option("--check", "path", help="Check a configuration file, and print it complete.")
-@click.option("--quiet", "-q", is_flag=True, help="Print errors and results only.")
-@click.option("--debug", is_flag=True, help="Show where in the code an error came from.")
+@QUIET
+@DEBUG
 def command(template: bool, path: str | None, quiet: bool, debug: bool) -> int:
     """Print a configuration for `gpzed train --config`."""
     if template == (path is not None):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import sys
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,8 +22,24 @@ from rich.text import Text
 
 from gpzed.workflows import Progress, Task
 
+STOP_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+"""Ask a command to stop: Ctrl-C, a batch system, a terminal that is closed."""
 PLAIN_SECONDS = 15.0
 """Seconds between lines of progress when the screen is no terminal."""
+
+
+@contextmanager
+def on_stop(handle: Callable[[int, Any], Any]) -> Iterator[None]:
+    """Let signals that ask to stop call a function, those apart that are ignored, as under nohup."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        asked = [number for number in STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, handle) for number in asked}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Rate(ProgressColumn):
@@ -72,13 +90,7 @@ def _finite(value: Any) -> Any:
 
 
 class Terminal(Progress):
-    """The screen, to which workflows tell their progress.
-
-    Parameters
-    ----------
-    quiet : bool
-        Only errors and results.
-    """
+    """The screen, to which workflows tell their progress."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
@@ -105,6 +117,20 @@ class Terminal(Progress):
     def result(self, text: str) -> None:
         """Print a result."""
         self._out.print(escape(text))
+
+    def answer(self, as_json: bool, value: Any, lines: Iterable[str]) -> None:
+        """Print a result: for machines, or line by line."""
+        if as_json:
+            self.json(value)
+        else:
+            for line in lines:
+                self.result(line)
+
+    def save(self, path: str | None, write: Callable[[str], None]) -> None:
+        """Write a file, if it was asked for, and say so."""
+        if path:
+            write(path)
+            self.say(f"wrote {path}")
 
     def table(self, table: Table) -> None:
         """Print a table as a result."""

@@ -8,8 +8,8 @@ import click
 from rich.table import Table
 
 from gpzed.cli.console import Terminal
-from gpzed.cli.options import common, field_options, fields_of, source, source_options
-from gpzed.cli.show import bins_table, metrics_table, rejection_table, show_redshifts
+from gpzed.cli.options import common, field_options, source, source_options, values_of
+from gpzed.cli.show import bins_table, metrics_table, numbers_table, rejection_table, show_redshifts
 from gpzed.evaluation.display import HEADINGS
 from gpzed.workflows import Evaluation, EvaluationOptions, evaluate, improvements
 
@@ -31,7 +31,7 @@ def command(files: tuple[str, ...], as_json: bool, quiet: bool, debug: bool, **g
     |z_spec - z_phot| / (1 + z_spec) < 0.15. With --json and one file: one object; with several: a list.
     """
     terminal = Terminal(quiet)
-    options = EvaluationOptions(**fields_of(EvaluationOptions, given))
+    options = EvaluationOptions(**values_of(EvaluationOptions, given))
     results = [evaluate(source(file, given), options) for file in files]
     for result in results:
         terminal.say(
@@ -67,9 +67,7 @@ def _gains(results: list[Evaluation]) -> Table:
     """Return by how much the first file is better than the others, averaged over the fractions kept."""
     gains = improvements(results)
     headings = {key: heading for key, heading, _ in HEADINGS}
-    table = Table(f"gain of {results[0].path} over, %", *gains, box=None, pad_edge=False)
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = numbers_table(f"gain of {results[0].path} over, %", *gains)
     for name in next(iter(gains.values())):
         table.add_row(headings[name], *(f"{gain[name]:+.2f}" for gain in gains.values()))
     return table

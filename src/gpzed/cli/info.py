@@ -13,6 +13,8 @@ from gpzed.features import flag_legend
 from gpzed.model import GPzRegressor
 from gpzed.workflows import PhotozModel, load_model
 
+SHOWN = {"pit_ks": "PIT KS", "mll": "MLL"}
+"""Scores of the recalibration that are shown."""
 CITATION = "Almosallam, Jarvis & Roberts (2016), MNRAS 462, 726"
 
 
@@ -60,37 +62,30 @@ def _recalibration_line(found: dict[str, Any] | None) -> str:
         return "no"
     if not found["changed"]:
         return f"not needed, by {found['rows']:,} held-out rows"
-    before, after = found["before"], found["after"]
-    return (
-        f"{found['method']}, by {found['rows']:,} held-out rows: "
-        f"PIT KS {before['pit_ks']:.4f} -> {after['pit_ks']:.4f}, MLL {before['mll']:.4f} -> {after['mll']:.4f}"
-    )
+    changes = (f"{name} {found['before'][key]:.4f} -> {found['after'][key]:.4f}" for key, name in SHOWN.items())
+    return f"{found['method']}, by {found['rows']:,} held-out rows: {', '.join(changes)}"
 
 
 def _pipeline_lines(facts: dict[str, Any]) -> dict[str, str]:
-    rows = facts["provenance"]["rows"]
+    provenance = facts["provenance"]
+    rows = provenance["rows"]
     return {
-        "gpzed version": facts["provenance"]["gpzed_version"],
-        "trained on": f"{facts['provenance']['catalogue']}, {rows['train']:,} of {rows['read']:,} rows",
-        "date": facts["provenance"]["date"],
+        "gpzed version": provenance["gpzed_version"],
+        "trained on": f"{provenance['catalogue']}, {rows['train']:,} of {rows['read']:,} rows",
+        "date": provenance["date"],
         "bands": ", ".join(facts["bands"]),
         "redshifts": f"mean {facts['redshift_mean']:.4f}, standard deviation {facts['redshift_std']:.4f}",
     }
 
 
 def _estimator(model: GPzRegressor) -> dict[str, Any]:
-    names = getattr(model, "feature_names_in_", None)
-    found = model.recalibration_
+    names, found = getattr(model, "feature_names_in_", None), model.recalibration_
+    recalibration = None
+    if found is not None:
+        about = {"method": model.calibrate, "changed": found.changes, "rows": found.n_rows}
+        recalibration = {**about, "before": found.before, "after": found.after}
     return {
-        "recalibration": None
-        if found is None
-        else {
-            "method": model.calibrate,
-            "changed": found.changes,
-            "rows": found.n_rows,
-            "before": found.before,
-            "after": found.after,
-        },
+        "recalibration": recalibration,
         "features": None if names is None else [str(name) for name in names],
         "n_features": model.n_features_in_,
         "covariance": model.covariance,

@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from gpzed.cli.console import Terminal
-from gpzed.cli.options import common, numbers_of, source, source_options
+from gpzed.cli.options import check_outputs, common, numbers_of, source, source_options
 from gpzed.errors import ConfigError
 from gpzed.workflows.stack import StackReport, stack, write_distribution
 
@@ -34,9 +34,10 @@ def command(predictions: str, **given: Any) -> int:
     differences between its members.
     """
     terminal = Terminal(given["quiet"])
+    check_outputs([predictions], given["output"], given["figure"])
     report = stack(
         source(predictions, given),
-        redshift_edges(given["limits"], given["width"]),
+        _redshift_edges(given["limits"], given["width"]),
         sample_edges=_sample_edges(given["bins"]),
         weight=given["weight"],
         min_coverage=given["min_coverage"],
@@ -47,24 +48,19 @@ def command(predictions: str, **given: Any) -> int:
         f"{report.n_rows:,} rows, {report.n_skipped:,} left out; "
         + (f"{report.n_members} members told apart" if report.n_members > 1 else "no members to compare")
     )
-    if given["output"]:
-        write_distribution(report, given["output"])
-        terminal.say(f"wrote {given['output']}")
-    if given["figure"]:
-        from gpzed.plots import plot_stack, save_figure
-
-        save_figure(plot_stack(report.distribution), given["figure"])
-        terminal.say(f"wrote {given['figure']}")
-    if given["as_json"]:
-        terminal.json(report.to_dict())
-    else:
-        for line in _lines(report):
-            terminal.result(line)
+    terminal.save(given["output"], lambda path: write_distribution(report, path))
+    terminal.save(given["figure"], lambda path: _draw(report, path))
+    terminal.answer(given["as_json"], report.to_dict(), _lines(report))
     return 0
 
 
-def redshift_edges(limits: str, width: float) -> Any:
-    """Return the edges of bins of a width over a range."""
+def _draw(report: StackReport, path: str) -> None:
+    from gpzed.plots import plot_stack, save_figure
+
+    save_figure(plot_stack(report.distribution), path)
+
+
+def _redshift_edges(limits: str, width: float) -> Any:
     ends = numbers_of(limits)
     if ends is None or len(ends) != 2 or not ends[0] < ends[1] or not 0.0 < width <= ends[1] - ends[0]:
         raise ConfigError(f"--range {limits} and --width {width} make no bins; expected like --range 0,3 --width 0.05")

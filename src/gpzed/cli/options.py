@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import click
 
 from gpzed._config_text import parameter_docs
+from gpzed._files import check_output
 from gpzed.config import RunConfig, load_config, option_docs, option_hints
 from gpzed.workflows import PredictionSource
 
@@ -41,32 +42,21 @@ def field_options(kind: Any, *names: str, **flags: str) -> Callable[[F], F]:
     return _add(kind.__name__, get_type_hints(kind), parameter_docs(kind), {name: name for name in names} | flags)
 
 
-def fields_of(kind: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a dataclass that the command line gives."""
-    return values_of(kind.__name__, given)
-
-
-def values_of(section: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys of a section that the command line gives."""
-    named = {
-        name.removeprefix(section + SECTION): value
-        for name, value in given.items()
-        if name.startswith(section + SECTION)
-    }
+def values_of(section: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of a section, or the fields of a dataclass, that the command line gives."""
+    start = (section if isinstance(section, str) else section.__name__) + SECTION
+    named = {name.removeprefix(start): value for name, value in given.items() if name.startswith(start)}
     return {name: value for name, value in named.items() if value is not None}
+
+
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, for machines.")
+QUIET = click.option("--quiet", "-q", is_flag=True, help="Print errors and results only.")
+DEBUG = click.option("--debug", is_flag=True, help="Show where in the code an error came from.")
 
 
 def common(function: F) -> F:
     """Add --json, --quiet and --debug."""
-    for option in reversed(
-        [
-            click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, for machines."),
-            click.option("--quiet", "-q", is_flag=True, help="Print errors and results only."),
-            click.option("--debug", is_flag=True, help="Show where in the code an error came from."),
-        ]
-    ):
-        function = option(function)
-    return function
+    return AS_JSON(QUIET(DEBUG(function)))
 
 
 SCHEMA_NAMES = ("bands", "convention", "mag", "flux", "err", "flag", "zero_point", "redshift", "ebv", "hdf5_group")
@@ -84,7 +74,7 @@ def source_options(*names: str) -> Callable[[F], F]:
 
 def source(path: str, given: dict[str, Any]) -> PredictionSource:
     """Return where predictions and true redshifts are found."""
-    return PredictionSource(path, **fields_of(PredictionSource, given))
+    return PredictionSource(path, **values_of(PredictionSource, given))
 
 
 def load(path: str | None) -> RunConfig:
@@ -99,6 +89,15 @@ def with_schema(config: RunConfig, given: dict[str, Any]) -> RunConfig:
         if one in said and other not in said:  # wins over the other in the configuration
             config = dataclasses.replace(config, schema=dataclasses.replace(config.schema, **{other: None}))
     return config.override("schema", **said)
+
+
+def check_outputs(inputs: Iterable[str | None], *outputs: str | None) -> None:
+    """Refuse, before any work, outputs that cannot be written, or that are inputs or each other."""
+    used = [*inputs]
+    for output in outputs:
+        if output is not None:
+            check_output(output, "the output", used)
+            used.append(output)
 
 
 def names_of(text: str | None) -> tuple[str, ...] | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from gpzed._files import refuse_overwriting
 from gpzed.cli.console import Terminal
 from gpzed.cli.options import common, load, schema_options, section_options, values_of, with_schema
 from gpzed.cli.show import show_flags, show_schema, show_sentinels
@@ -47,6 +48,7 @@ def command(model: str, catalogue: str, output: str, **given: Any) -> int:
         raise click.UsageError("--columns names columns to copy and --no-passthrough copies none; give one of the two")
     if given["dask"] is not None and given["threads"] is not None:
         raise click.UsageError("workers of a cluster have the threads they were started with; leave out --threads")
+    refuse_overwriting(output, "the predictions", [model, catalogue, given["config_path"]])
     terminal = Terminal(given["quiet"])
     trained = load_photoz_model(model)
     config = with_schema(load(given["config_path"]), given)

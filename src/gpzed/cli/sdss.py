@@ -7,7 +7,7 @@ import sys
 import click
 
 from gpzed.catalog import casjobs_query
-from gpzed.cli.options import names_of
+from gpzed.cli.options import DEBUG, names_of
 
 
 @click.command("sdss")
@@ -17,7 +17,7 @@ from gpzed.cli.options import names_of
 @click.option("--table", default="mydb.modelmag_dataset", show_default=True, help="Table of your MyDB.")
 @click.option("--limit", type=int, help="Only this many objects, for a try.")
 @click.option("--bands", default="u,g,r,i,z", show_default=True, help="Bands.")
-@click.option("--debug", is_flag=True, help="Show where in the code an error came from.")
+@DEBUG
 def command(sql: bool, release: str, flags: bool, table: str, limit: int | None, bands: str, debug: bool) -> int:
     """Print the CasJobs query for the SDSS galaxies of the paper (appendix D)."""
     query = casjobs_query(release, bands=names_of(bands) or (), flags=None if flags else (), table=table, limit=limit)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from gpzed.cli.console import Terminal
-from gpzed.cli.options import common, field_options, fields_of, names_of, source, source_options
+from gpzed.cli.options import common, field_options, names_of, source, source_options, values_of
 from gpzed.cli.show import metrics_table
 from gpzed.workflows import Criteria, SelectionReport, select
 
@@ -29,14 +29,10 @@ def command(predictions: str, output: str | None, **given: Any) -> int:
     """
     if given["columns"] is not None and output is None:
         raise click.UsageError("--columns are written to a file; name it with -o")
-    criteria = Criteria(**fields_of(Criteria, given))
+    criteria = Criteria(**values_of(Criteria, given))
     terminal = Terminal(given["quiet"])
     report = select(
-        source(predictions, given),
-        criteria,
-        output,
-        columns=names_of(given["columns"]) or (),
-        format=given["format_"],
+        source(predictions, given), criteria, output, columns=names_of(given["columns"]) or (), format=given["format_"]
     )
     if given["as_json"]:
         terminal.json(report.to_dict() | ({} if output is not None else {"ids": report.ids.tolist()}))

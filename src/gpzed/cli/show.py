@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from gpzed.catalog import PhotometrySchema, SentinelReport
 from gpzed.cli.console import Terminal
@@ -15,13 +15,18 @@ from gpzed.features import Flag
 from gpzed.workflows import TrainingPlan
 
 
+def numbers_table(*headings: str) -> Table:
+    """Return an empty table: a name in the first column, numbers in the others."""
+    first, *others = headings
+    return Table(first, *(Column(heading, justify="right") for heading in others), box=None, pad_edge=False)
+
+
 def metrics_table(
     scores: Mapping[str, Mapping[str, float]], what: str, errors: Mapping[str, Mapping[str, float]] | None = None
 ) -> Table:
     """Return metrics as a table: one line per metric, the sets of predictions side by side, errors behind them."""
-    table = Table(what, *scores, box=None, pad_edge=False)
+    table = numbers_table(what, *scores)
     for column in table.columns[1:]:
-        column.justify = "right"
         column.overflow = "fold"
     for key, heading, style in HEADINGS:
         cells = []
@@ -38,9 +43,7 @@ def bins_table(bins: BinnedMetrics, label: str) -> list[Table]:
     tables = []
     styles = {key: (heading, style) for key, heading, style in HEADINGS}
     for i, fraction in enumerate(bins.fractions):
-        table = Table(f"{label}, {100 * fraction:g} % kept", "n", *(styles[name][0] for name in bins.values), box=None)
-        for column in table.columns[1:]:
-            column.justify = "right"
+        table = numbers_table(f"{label}, {100 * fraction:g} % kept", "n", *(styles[name][0] for name in bins.values))
         for b in range(len(bins.edges) - 1):
             if bins.counts[i, b]:
                 values = (format(bins.values[name][i, b], styles[name][1]) for name in bins.values)
@@ -53,9 +56,7 @@ def bins_table(bins: BinnedMetrics, label: str) -> list[Table]:
 def rejection_table(curves: Mapping[str, RejectionCurve], label: str, percent: Sequence[int]) -> Table:
     """Return metrics at some percentages kept, and their mean over all."""
     styles = {key: (heading, style) for key, heading, style in HEADINGS}
-    table = Table(label, *(f"{p} %" for p in percent), "mean", box=None, pad_edge=False)
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = numbers_table(label, *(f"{p} %" for p in percent), "mean")
     for name, curve in curves.items():
         at = [curve.values[abs(curve.fractions - p / 100).argmin()] for p in percent]
         table.add_row(styles[name][0], *(format(value, styles[name][1]) for value in (*at, curve.area)))

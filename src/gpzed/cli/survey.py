@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
+from gpzed.catalog import write_catalog
 from gpzed.cli.console import Terminal
-from gpzed.cli.options import common, field_options, fields_of, load, schema_options, with_schema
+from gpzed.cli.options import check_outputs, common, field_options, load, schema_options, values_of, with_schema
 from gpzed.errors import ConfigError
-from gpzed.workflows.survey import SurveyOptions, SurveyReport, survey, write_table
+from gpzed.workflows.survey import SurveyOptions, SurveyReport, survey
 
 SHOWN = 10
 
@@ -31,27 +32,24 @@ def command(model: str, catalogue: str, **given: Any) -> int:
     objects worth a spectrum represent, together, what the training rows do not; those that gain most come first.
     """
     terminal = Terminal(given["quiet"])
+    check_outputs([model, catalogue], given["cells_table"], given["objects"], given["figure"])
     report = survey(
         model,
         catalogue,
-        SurveyOptions(**fields_of(SurveyOptions, given), colour=_bands(given["colour"])),
+        SurveyOptions(**values_of(SurveyOptions, given), colour=_bands(given["colour"])),
         schema=with_schema(load(None), given).schema,
     )
-    for table, path in ((report.cells, given["cells_table"]), (report.objects, given["objects"])):
-        if path:
-            write_table(table, path)
-            terminal.say(f"wrote {path}")
-    if given["figure"]:
-        from gpzed.plots import plot_survey, save_figure
-
-        save_figure(plot_survey(report.cells, report.magnitude, "-".join(report.colour)), given["figure"])
-        terminal.say(f"wrote {given['figure']}")
-    if given["as_json"]:
-        terminal.json(report.to_dict())
-    else:
-        for line in _lines(report):
-            terminal.result(line)
+    terminal.save(given["cells_table"], lambda path: write_catalog(report.cells, path))
+    terminal.save(given["objects"], lambda path: write_catalog(report.objects, path))
+    terminal.save(given["figure"], lambda path: _draw(report, path))
+    terminal.answer(given["as_json"], report.to_dict(), _lines(report))
     return 0
+
+
+def _draw(report: SurveyReport, path: str) -> None:
+    from gpzed.plots import plot_survey, save_figure
+
+    save_figure(plot_survey(report.cells, report.magnitude, "-".join(report.colour)), path)
 
 
 def _bands(text: str | None) -> tuple[str, str] | None:

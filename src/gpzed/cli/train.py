@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import click
 
-from gpzed.cli.console import Terminal
-from gpzed.cli.options import (
-    common,
-    field_options,
-    fields_of,
-    load,
-    schema_options,
-    section_options,
-    values_of,
-    with_schema,
-)
+from gpzed._files import refuse_overwriting
+from gpzed.cli.console import Terminal, on_stop
+from gpzed.cli.options import common, field_options, load, schema_options, section_options, values_of, with_schema
 from gpzed.cli.show import metrics_table, show_plan
 from gpzed.config import RunConfig
 from gpzed.errors import TrainingInterruptedError
@@ -60,13 +51,14 @@ def command(catalogue: str, output: str | None, dry_run: bool, **given: Any) -> 
         return 0
     if output is None:
         raise click.UsageError("give the model file to write: -o MODEL (or --dry-run to see what would be done)")
-    with _stop_on_interrupt(terminal) as should_stop:
+    refuse_overwriting(output, "the model", [given["config_path"]])
+    with _stop_on_request(terminal) as should_stop:
         try:
             model = train(
                 catalogue,
                 output,
                 config,
-                run=Run(**fields_of(Run, given), should_stop=should_stop),
+                run=Run(**values_of(Run, given), should_stop=should_stop),
                 resume=given["resume"],
                 progress=terminal,
                 on_plan=lambda plan: show_plan(terminal, plan, config),
@@ -111,7 +103,7 @@ def _resume_command() -> str:
 
 
 @contextmanager
-def _stop_on_interrupt(terminal: Terminal) -> Iterator[Any]:
+def _stop_on_request(terminal: Terminal) -> Iterator[Callable[[], bool]]:
     """Let the first Ctrl-C ask training to stop at a good place, the second stop it at once."""
     asked = False
 
@@ -122,12 +114,5 @@ def _stop_on_interrupt(terminal: Terminal) -> Iterator[Any]:
         asked = True
         terminal.warn("stopping after the next step, to leave a checkpoint (Ctrl-C again: at once)")
 
-    try:
-        before = signal.signal(signal.SIGINT, handle)
-    except ValueError:  # not in the main thread
-        yield lambda: False
-        return
-    try:
+    with on_stop(handle):
         yield lambda: asked
-    finally:
-        signal.signal(signal.SIGINT, before)

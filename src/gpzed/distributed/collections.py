@@ -34,19 +34,7 @@ def _first(chunk: Any) -> Any:
 
 
 def partitions(X: Any, y: Any, sample_weight: Any = None) -> list[Any]:
-    """Cut Dask collections into delayed chunks (X, y) or (X, y, sample_weight), one per partition.
-
-    Parameters
-    ----------
-    X : Dask array or data frame of shape (n_samples, n_features)
-    y, sample_weight : Dask array or series of shape (n_samples,)
-        `sample_weight` may be None.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If they are cut differently, or only some are Dask collections.
-    """
+    """Cut Dask collections into delayed chunks (X, y) or (X, y, sample_weight), one per partition."""
     import dask
 
     columns = {"X": X, "y": y} | ({} if sample_weight is None else {"sample_weight": sample_weight})

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
+import signal
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from gpzed.engine.threads import available_threads
 from gpzed.errors import ClusterError, ConfigError, MissingDependencyError
 
 CONNECT_SECONDS = 20.0
+_addresses: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # of schedulers, by their clients: lost ones have none
+LOOPBACK = "127.0.0.1"
+"""Where a cluster of this machine listens: nobody else can reach it."""
 _LOCAL = re.compile(r"local:(\d+)")
 _FORMS = '"local:N" (N processes of this machine), "tcp://HOST:PORT", "dask" (the current client) or a Client'
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -30,13 +37,7 @@ def require_dask() -> Any:
 
 
 def check_cluster(cluster: Any) -> None:
-    """Check what is given as `cluster`, short of connecting to it.
-
-    Raises
-    ------
-    ConfigError, TypeError
-        If it is a text of another form, or no client at all.
-    """
+    """Check what is given as `cluster`, short of connecting to it."""
     if cluster is None or hasattr(cluster, "scheduler_info") or hasattr(cluster, "scheduler_address"):
         return
     if not isinstance(cluster, str):
@@ -48,23 +49,7 @@ def check_cluster(cluster: Any) -> None:
 
 @contextmanager
 def connect(cluster: Any) -> Iterator[Any]:
-    """Give a client of the cluster that `cluster` names; what was opened for it is closed at the end.
-
-    Parameters
-    ----------
-    cluster : str, distributed.Client or cluster
-        ``"local:N"`` starts N processes on this machine, which share its cores; ``"tcp://HOST:PORT"`` is the address of
-        a scheduler; ``"dask"`` the client that this process uses already.
-
-    Yields
-    ------
-    distributed.Client
-
-    Raises
-    ------
-    ClusterError
-        If the cluster cannot be reached.
-    """
+    """Give a client of the cluster that `cluster` names (see `_FORMS`); what was opened for it is closed at the end."""
     check_cluster(cluster)
     distributed = require_dask()
     if isinstance(cluster, distributed.Client):
@@ -110,23 +95,44 @@ def local_cluster(n_workers: int) -> Iterator[Any]:
         "distributed.worker.memory.pause": False,
     }
     threads = max(1, available_threads() // n_workers)
-    with (
-        dask.config.set(settings),
-        distributed.LocalCluster(
-            n_workers=n_workers, threads_per_worker=threads, processes=True, dashboard_address=":0"
-        ) as cluster,
-    ):
-        yield cluster
+    place = {"processes": True, "host": LOOPBACK, "dashboard_address": f"{LOOPBACK}:0"}
+    with dask.config.set(settings):
+        with _undisturbed():
+            cluster = distributed.LocalCluster(n_workers=n_workers, threads_per_worker=threads, **place)
+        try:
+            yield cluster
+        finally:
+            with _undisturbed():
+                cluster.close()
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Hold signals that ask to stop back until the end; processes started meanwhile leave Ctrl-C to this one.
+
+    A cluster that is stopped while it starts or closes leaves processes and semaphores behind.
+    """
+    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[int] = []
+    stops = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    asked = [number for number in stops if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda given, _: held.append(given)) for number in asked}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if held:
+            signal.raise_signal(held[0])
 
 
 def wait_for_workers(client: Any) -> list[str]:
-    """Return the addresses of the workers, as soon as there is one.
-
-    Raises
-    ------
-    ClusterError
-        If none appears for `CONNECT_SECONDS`.
-    """
+    """Return the addresses of the workers, as soon as there is one."""
+    address(client)
     try:
         client.wait_for_workers(1, timeout=CONNECT_SECONDS)
     except TimeoutError:
@@ -142,9 +148,11 @@ def workers(client: Any) -> list[str]:
 
 
 def address(client: Any) -> str:
-    """Return the address of the scheduler, for messages."""
-    scheduler = getattr(client, "scheduler", None)
-    return str(getattr(scheduler, "address", None) or "unknown address")
+    """Return the address of the scheduler, for messages; that of a lost one, too, if it was asked for before."""
+    found = getattr(getattr(client, "scheduler", None), "address", None)
+    if found is not None:
+        _addresses[client] = str(found)
+    return _addresses.get(client, "an unknown address")
 
 
 def is_lost(client: Any, error: BaseException) -> bool:

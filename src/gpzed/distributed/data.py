@@ -63,14 +63,7 @@ def build_engine(rows: RawRows, map_: Standardisation, width: int, keep_bytes: i
 
 
 class SpreadData(ArrayData):
-    """Rows in the memory of this process, spread over the workers of a cluster.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    train, valid, valid_is_part
-        As in `ArrayData`.
-    """
+    """Rows in the memory of this process, spread over the workers of a cluster."""
 
     def __init__(self, client: Any, train: RawRows, valid: RawRows | None, *, valid_is_part: bool = True) -> None:
         super().__init__(train, valid, valid_is_part=valid_is_part)
@@ -98,24 +91,12 @@ class SpreadData(ArrayData):
 
 @dataclass(frozen=True)
 class Choice:
-    """Which rows of the whole are meant.
+    """Which rows of the whole are meant."""
 
-    Attributes
-    ----------
-    seed : int
-        Of the held-out rows.
-    fraction : float
-        Part of the rows that is held out.
-    held : bool or None
-        Those held out, the others, or all.
-    draw : (int, float) or None
-        Seed and share of a random draw among them.
-    """
-
-    seed: int
-    fraction: float
-    held: bool | None = None
-    draw: tuple[int, float] | None = None
+    seed: int  # of the held-out rows
+    fraction: float  # part of the rows that is held out
+    held: bool | None = None  # those held out, the others, or all
+    draw: tuple[int, float] | None = None  # seed and share of a random draw among them
 
     def mask(self, start: int, n: int) -> BoolArray:
         """Return which of the n rows from number `start` on are meant."""
@@ -191,26 +172,8 @@ def _load(
 class Partitions:
     """Partitions loaded into the memory of the workers, a group of neighbours on each.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    sources : sequence of dask.delayed.Delayed
-        Each gives (X, y), (X, y, sample_weight) or (X, y, sample_weight, X_std).
-    d : int
-        Number of features.
-    names : list of str or None
-        Their names.
-    missing : bool
-        Whether NaN may stand for an input that was not observed.
-
-    Attributes
-    ----------
-    n : int
-        Rows with a positive weight.
-    observed : ndarray of bool of shape (d,)
-        Inputs that some row has.
-    has_errors : bool
-        Whether inputs come with standard errors.
+    Each of the delayed `sources` gives (X, y), (X, y, sample_weight) or (X, y, sample_weight, X_std). Rows of positive
+    weight are counted in `n`; `observed` tells which inputs some row has, `has_errors` whether they come with errors.
     """
 
     def __init__(
@@ -275,14 +238,7 @@ class Partitions:
 class PartitionedData:
     """Rows that the workers of a cluster have loaded; see `TrainingData` for the methods.
 
-    Parameters
-    ----------
-    partitions : Partitions
-    fraction : float
-        Share of the rows to hold out, until `MAX_STREAM_VALIDATION` are; ignored if `valid` is given.
-    valid : RawRows or None
-    seed : int
-        Decides which rows are held out.
+    Without rows `valid`, a `fraction` is held out, at most `MAX_STREAM_VALIDATION` rows.
     """
 
     def __init__(self, partitions: Partitions, fraction: float, valid: RawRows | None, seed: int) -> None:

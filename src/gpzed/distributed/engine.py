@@ -51,12 +51,7 @@ class Call:
 
 
 class Shard:
-    """The rows of one worker, behind an engine of its own.
-
-    Parameters
-    ----------
-    engine : Engine
-    """
+    """The rows of one worker, behind an engine of its own."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -108,18 +103,6 @@ def make_shard(build: Callable[..., Engine], *arguments: Any) -> Shard:
     return Shard(build(*arguments))
 
 
-def _describe(shard: Shard) -> tuple[int, int, float]:
-    return shard.describe()
-
-
-def _run(shard: Shard, call: Call) -> Sums | None:
-    return shard.run(call)
-
-
-def _set_variance(shard: Shard, variance: Variance) -> None:
-    shard.set_variance(variance)
-
-
 def add_all(parts: Sequence[Sums | None]) -> Sums | None:
     """Add sums in order, leaving out those of nothing."""
     total: Sums | None = None
@@ -132,20 +115,17 @@ def add_all(parts: Sequence[Sums | None]) -> Sums | None:
 class DaskEngine:
     """Rows on the workers of a Dask cluster.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    recipes : sequence of callables
-        Each starts the making of one shard and returns its future (of a `Shard`); called again when the data it was
-        made from were lost for good. One or a few per worker are best.
+    Each of the `recipes` starts the making of one shard and returns its future; it is called again when the data it was
+    made from were lost for good. One or a few per worker are best.
     """
 
     def __init__(self, client: Any, recipes: Sequence[Callable[[], Any]]) -> None:
         self._client, self._recipes = client, list(recipes)
+        address(client)  # to be told when it is lost
         self._shards: list[Any] = [recipe() for recipe in self._recipes]
         self._n_passes = self._n_variances = 0
         self._variance: Variance | None = None
-        described = self._attempt(lambda: client.gather(client.map(_describe, self._shards, pure=False)))
+        described = self._attempt(lambda: client.gather(client.map(Shard.describe, self._shards, pure=False)))
         self.n = sum(n for n, _, _ in described)
         self.d = max(d for _, d, _ in described)
         self.sum_omega = float(sum(omega for _, _, omega in described))
@@ -166,7 +146,7 @@ class DaskEngine:
         """
         self._n_variances += 1
         self._variance = variance = Variance(self._n_variances, kernel, arguments)
-        self._attempt(lambda: self._client.gather(self._submit(_set_variance, variance)))
+        self._attempt(lambda: self._client.gather(self._submit(Shard.set_variance, variance)))
 
     def run(self, call: Call) -> Sums:
         """Return the sum of one pass over all shards."""
@@ -176,7 +156,7 @@ class DaskEngine:
         return total
 
     def _reduced(self, call: Call) -> Sums | None:
-        parts, client = self._submit(_run, call), self._client
+        parts, client = self._submit(Shard.run, call), self._client
         while len(parts) > FAN_IN:
             parts = [client.submit(add_all, parts[i : i + FAN_IN], pure=False) for i in range(0, len(parts), FAN_IN)]
         return add_all(client.gather(parts))
@@ -212,13 +192,7 @@ class DaskPasses:
 
 
 def attempt(client: Any, work: Callable[[], Any], restore: Callable[[], None]) -> Any:
-    """Do `work` on a cluster; when data of a dead worker are missing, `restore` them and do it again.
-
-    Raises
-    ------
-    ClusterError
-        If the scheduler is gone, or workers keep dying.
-    """
+    """Do `work` on a cluster; when data of a dead worker are missing, `restore` them and do it again."""
     distributed = require_dask()
     reason: BaseException | None = None
     for _ in range(ATTEMPTS):

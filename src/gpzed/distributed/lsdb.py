@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from gpzed._files import require_folder
 from gpzed.catalog import Catalog, PhotometrySchema
 from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.distributed.connection import connect, require_dask
@@ -35,18 +34,10 @@ _models: dict[str, PhotozModel] = {}  # of this process, by their hash
 
 @dataclass(frozen=True)
 class SharedModel:
-    """Stands for a model that every worker has, or can read; this is all that travels with a task.
+    """Stands for a model that every worker has, or can read; this is all that travels with a task."""
 
-    Attributes
-    ----------
-    path : str
-        Model file, for workers that were not given the model.
-    digest : str
-        Its hash.
-    """
-
-    path: str
-    digest: str
+    path: str  # model file, for workers that were not given the model
+    digest: str  # its hash
 
     def get(self) -> PhotozModel:
         """Return the model, read from its file at most once by every process."""
@@ -196,7 +187,6 @@ def predict_hats(request: PredictionRequest) -> PredictReport:
         raise ConfigError(
             f"'{target}' is there already; add --resume to resume an interrupted run, or write to another folder"
         )
-    require_folder(target, "the predictions")
     with _computing(request.cluster) as client:
         shared = open_model(request.model, client)
         if client is None:

@@ -6,17 +6,17 @@ import dataclasses
 import hashlib
 import json
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpzed._types import AnyArray
 from gpzed.catalog import SentinelReport, catalog_info, iter_catalog, parquet_files
 from gpzed.distributed.connection import connect, require_dask, wait_for_workers
 from gpzed.distributed.engine import attempt
-from gpzed.errors import CatalogError, ConfigError
+from gpzed.errors import ConfigError
 from gpzed.features import count_flags
-from gpzed.workflows.predict import PredictionRun
+from gpzed.workflows.predict import PredictionRun, undone_if_changed
 from gpzed.workflows.prediction_plan import PredictionPlan, PredictionRequest, PredictReport, plan_prediction
 from gpzed.workflows.progress import Task
 from gpzed.workflows.resume import FinishedChunks
@@ -31,18 +31,8 @@ class _FileReport:
 
     n_rows: int
     is_new: bool
-    flags: dict[str, int]
+    flags: Counter[str]
     sentinels: SentinelReport | None
-
-
-class _KeepNothing:
-    """A file is written in one go or not at all: nothing is kept of it in between."""
-
-    def load(self, index: int) -> AnyArray | None:
-        return None
-
-    def store(self, index: int, values: AnyArray) -> None:
-        return None
 
 
 def predict_folder(request: PredictionRequest) -> PredictReport:
@@ -63,9 +53,11 @@ def predict_folder(request: PredictionRequest) -> PredictReport:
     manifest = plan.manifest()
     stamp = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
     plan = dataclasses.replace(plan, access={}, metadata={**plan.metadata, STAMP: stamp})
-    chunks = FinishedChunks(target, manifest, request.resume)
+    chunks = FinishedChunks(target, manifest, request.resume, request.progress.warn)
     try:
-        reports = _run(request, plan, files)
+        with undone_if_changed(plan.identity, lambda: _remove(target, [file.relative_to(root) for file in files])):
+            reports = _run(request, plan, files)
+            plan.identity.check_unchanged()
         for left in target.rglob(".*.part"):  # of workers that were killed
             left.unlink(missing_ok=True)
         chunks.remove()
@@ -125,34 +117,31 @@ def predict_file(plan: PredictionPlan, source: Path, target: Path, n_threads: in
                 f"'{target}' is there already, from another model, catalogue or other options; write to another "
                 "folder, or delete it"
             )
-        return _FileReport(info.n_rows, False, _flags_of(target), None)
+        flags: Counter[str] = Counter()
+        for table in iter_catalog(target, columns=["z_flags"]):
+            flags.update(count_flags(table["z_flags"]))
+        return _FileReport(info.n_rows, False, flags, None)
     target.parent.mkdir(parents=True, exist_ok=True)
     metadata = {**plan.metadata, "gpzed_input": source.name, "gpzed_input_rows": info.n_rows}
-    run = PredictionRun(
-        dataclasses.replace(plan, info=info, output=target, metadata=metadata), _KeepNothing(), n_threads
-    )
+    identity = plan.identity.of_file(source)
+    plan = dataclasses.replace(plan, info=info, identity=identity, output=target, metadata=metadata)
+    run = PredictionRun(plan, None, n_threads)
     run.execute(Task())
     return _FileReport(run.n_rows, True, run.flags, run.sentinels)
 
 
-def _flags_of(file: Path) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for table in iter_catalog(file, columns=["z_flags"]):
-        for name, count in count_flags(table["z_flags"]).items():
-            total[name] = total.get(name, 0) + count
-    return total
+def _remove(target: Path, names: list[Path]) -> None:
+    for name in names:
+        (target / name).unlink(missing_ok=True)
 
 
 def _report(plan: PredictionPlan, reports: list[_FileReport], seconds: float) -> PredictReport:
-    flags: dict[str, int] = {}
+    flags: Counter[str] = Counter()
     sentinels: SentinelReport | None = None
     for report in reports:
-        for name, count in report.flags.items():
-            flags[name] = flags.get(name, 0) + count
+        flags.update(report.flags)
         if report.sentinels is not None:
             sentinels = report.sentinels if sentinels is None else sentinels + report.sentinels
     n_rows = sum(report.n_rows for report in reports)
-    if n_rows != plan.info.n_rows:
-        raise CatalogError(f"'{plan.info.path}' gave {n_rows} rows but has {plan.info.n_rows}; it changed meanwhile")
     n_resumed = sum(report.n_rows for report in reports if not report.is_new)
     return PredictReport(str(plan.output), n_rows, n_resumed, plan.schema, sentinels, flags, tuple(plan.added), seconds)

@@ -22,7 +22,6 @@ from gpzed.catalog import (
     CatalogInfo,
     PhotometrySchema,
     catalog_info,
-    extract_photometry,
     parquet_files,
     read_catalog,
 )
@@ -32,7 +31,7 @@ from gpzed.distributed.data import lottery
 from gpzed.distributed.engine import attempt
 from gpzed.errors import ConfigError
 from gpzed.features import FeatureTransformer, WeightConfig, split_by_column
-from gpzed.workflows.inputs import make_inputs, valid_redshifts
+from gpzed.workflows.inputs import make_inputs
 from gpzed.workflows.progress import Progress
 from gpzed.workflows.schema import open_info, resolve_schema, warn_of_lost_bands
 from gpzed.workflows.training_set import TrainingSet, prepare_table, usable_rows, used_columns
@@ -57,7 +56,8 @@ def prepare_on_cluster(
         f"{len(files.files)} files with {info.n_rows:,} rows; features are fitted to, and scores taken from, "
         f"{len(sample):,} of them"
     )
-    plain = dataclasses.replace(sample_config(config), weights=WeightConfig())
+    split = dataclasses.replace(config.split, column=SPLIT_COLUMN, validation=0.0, test=0.0)
+    plain = dataclasses.replace(config, split=split, weights=WeightConfig())
     rows = prepare_table(sample, info, schema, plain)
     used = usable_rows(sample, schema, config)[0]
     weights = raw_weights(used, schema, config)
@@ -105,11 +105,7 @@ class Loader:
         """Return inputs, redshifts, weights and errors of the inputs of the training rows of a file."""
         schema, config = self.source.schema, self.source.config
         table = self.source.read(file, start)
-        z, limits = table.floats(str(schema.redshift)), config.split
-        keep = valid_redshifts(z, limits.min_redshift, limits.max_redshift, config.sentinels).keep
-        table = table.take(keep & (table[SPLIT_COLUMN] == 0))
-        measured = extract_photometry(table, schema, config.sentinels).measured.any(axis=1)
-        table = table.take(measured)
+        table = usable_rows(table.take(table[SPLIT_COLUMN] == 0), schema, config)[0]
         inputs = make_inputs(table, schema, config.sentinels, self.transformer)
         weights = raw_weights(table, schema, config) / self.mean_weight
         return inputs.X, table.floats(str(schema.redshift)), weights, inputs.X_std
@@ -123,14 +119,7 @@ def raw_weights(table: Catalog, schema: PhotometrySchema, config: RunConfig) -> 
 
 
 class ClusterCatalogue:
-    """The files of a catalogue, as a cluster reads them.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    info : CatalogInfo
-    source : Source
-    """
+    """The files of a catalogue, as a cluster reads them."""
 
     def __init__(self, client: Any, info: CatalogInfo, source: Source) -> None:
         if source.config.weights.method not in WEIGHTS:
@@ -170,9 +159,3 @@ class ClusterCatalogue:
             self.client, lambda: self.client.gather(self.client.map(file_hash, self.files, pure=False)), lambda: None
         )
         return hashlib.sha256("".join(found).encode()).hexdigest()
-
-
-def sample_config(config: RunConfig) -> RunConfig:
-    """Return the configuration for the sample: its split is in a column, and the redshift limits stay."""
-    split = dataclasses.replace(config.split, column=SPLIT_COLUMN, validation=0.0, test=0.0)
-    return dataclasses.replace(config, split=split)

@@ -12,6 +12,7 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
+from gpzed._files import replacing
 from gpzed.errors import MissingDependencyError
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -116,8 +117,8 @@ def save_figure(ax: Any, path: str | os.PathLike[str], dpi: float | None = None)
         raise ValueError(f"folder '{target.parent}' does not exist; create it, or write the figure elsewhere.")
     figure = ax if hasattr(ax, "savefig") else ax.figure
     undated: dict[str, dict[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
-    with figure_style():
-        figure.savefig(target, dpi=dpi or STYLE["savefig.dpi"], metadata=undated.get(kind))
+    with figure_style(), replacing(target) as temporary:
+        figure.savefig(temporary, format=kind, dpi=dpi or STYLE["savefig.dpi"], metadata=undated.get(kind))
 
 
 def uncertainty_map() -> Any:

@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
-import contextlib
-import queue
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 _END = object()
-_POLL_SECONDS = 0.2
 _SWITCH_SECONDS = 2e-4
 
 
-class _Failure:
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
+def read_ahead(source: Iterable[Any]) -> Iterator[Any]:
+    """Read a source in a thread of its own, one item ahead; an error of the source is raised in its place."""
+    with ThreadPoolExecutor(1, "gpzed-reader") as thread:
+        items = iter(source)
+        coming = thread.submit(next, items, _END)
+        while (item := coming.result()) is not _END:
+            coming = thread.submit(next, items, _END)
+            yield item
 
 
-class _StoppedError(Exception):
-    """The other side has given up."""
+@contextmanager
+def write_behind(write: Callable[[Any], None]) -> Iterator[Callable[[Any], None]]:
+    """Give a function that lets a thread of its own `write` an item, as soon as the one before is written.
+
+    An error of `write` is raised by the next call, or when the context ends.
+    """
+    last: Future[None] | None = None
+
+    def put(item: Any) -> None:
+        nonlocal last
+        if last is not None:
+            last.result()
+        last = thread.submit(write, item)
+
+    with ThreadPoolExecutor(1, "gpzed-writer") as thread:
+        yield put
+        if last is not None:
+            last.result()
 
 
-@contextlib.contextmanager
+@contextmanager
 def quick_handover() -> Iterator[None]:
     """Let threads take turns with the interpreter more often than usual.
 
@@ -36,112 +55,3 @@ def quick_handover() -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(before)
-
-
-def _put(line: queue.Queue[Any], item: Any, stop: threading.Event) -> None:
-    while not stop.is_set():
-        try:
-            return line.put(item, timeout=_POLL_SECONDS)
-        except queue.Full:
-            continue
-    raise _StoppedError
-
-
-def read_ahead(source: Iterable[Any], depth: int = 1) -> Iterator[Any]:
-    """Iterate over a source that is read in a thread of its own, up to `depth` items ahead.
-
-    Parameters
-    ----------
-    source : iterable
-    depth : int
-
-    Yields
-    ------
-    object
-        The items, in order; an error of the source is raised in its place.
-    """
-    line: queue.Queue[Any] = queue.Queue(depth)
-    stop = threading.Event()
-
-    def work() -> None:
-        try:
-            for item in source:
-                _put(line, item, stop)
-            _put(line, _END, stop)
-        except _StoppedError:
-            pass
-        except BaseException as error:
-            with contextlib.suppress(_StoppedError):
-                _put(line, _Failure(error), stop)
-
-    thread = threading.Thread(target=work, name="gpzed-reader", daemon=True)
-    thread.start()
-    try:
-        while (item := line.get()) is not _END:
-            if isinstance(item, _Failure):
-                raise item.error
-            yield item
-    finally:
-        stop.set()
-        thread.join()
-
-
-class WriteBehind:
-    """Hand items to a function that runs in a thread of its own, in order; use it as a context.
-
-    Parameters
-    ----------
-    write : callable
-        Called with each item.
-    depth : int
-        Items that may wait.
-
-    Notes
-    -----
-    An error of `write` is raised by the next `put`, or when the context ends. If the context ends with an error, items
-    that wait are dropped.
-    """
-
-    def __init__(self, write: Callable[[Any], None], depth: int = 1) -> None:
-        self._write = write
-        self._line: queue.Queue[Any] = queue.Queue(depth)
-        self._stop = threading.Event()
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._work, name="gpzed-writer", daemon=True)
-
-    def _work(self) -> None:
-        while not self._stop.is_set():
-            try:
-                item = self._line.get(timeout=_POLL_SECONDS)
-            except queue.Empty:
-                continue
-            if item is _END:
-                return
-            try:
-                self._write(item)
-            except BaseException as error:
-                self._error = error
-                self._stop.set()
-
-    def put(self, item: Any) -> None:
-        """Hand over an item; waits while too many are under way."""
-        try:
-            _put(self._line, item, self._stop)
-        except _StoppedError:
-            if self._error is not None:
-                raise self._error from None
-            raise
-
-    def __enter__(self) -> WriteBehind:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if kind is None:
-            with contextlib.suppress(_StoppedError):
-                _put(self._line, _END, self._stop)
-        else:
-            self._stop.set()
-        self._thread.join()
-        if kind is None and self._error is not None:
-            raise self._error

@@ -12,12 +12,7 @@ from gpzed.prediction import Prediction
 
 BASE_COLUMNS = ("z_phot", "z_mean", "z_std", "z_var_model", "z_var_noise", "z_var_input", "z_coverage", "z_flags")
 """Columns that are always written."""
-POINTS = {
-    "best": "redshift of least expected loss",
-    "mean": "mean",
-    "median": "median",
-    "mode": "highest point",
-}
+POINTS = {"best": "redshift of least expected loss", "mean": "mean", "median": "median", "mode": "highest point"}
 """What z_phot may be, for the description of the column."""
 
 
@@ -29,15 +24,10 @@ def predict_columns(prediction: Prediction, options: PredictConfig | None = None
     prediction : Prediction
     options : PredictConfig, optional
         Quantiles and components; neither `columns` nor `chunk_rows` matter.
-
-    Returns
-    -------
-    dict of str to ndarray of shape (n,)
     """
     options = options or PredictConfig()
-    dtype = column_dtype(options, prediction.n_components)
-    values = tabulate(prediction, options, dtype)
-    return {name: np.ascontiguousarray(values[name]) for name in dtype.names or ()}
+    values = tabulate(prediction, options)
+    return {name: np.ascontiguousarray(values[name]) for name in values.dtype.names or ()}
 
 
 def added_columns(options: PredictConfig, n_components: int) -> list[str]:
@@ -73,21 +63,9 @@ def column_descriptions(options: PredictConfig) -> dict[str, str]:
     }
 
 
-def tabulate(prediction: Prediction, options: PredictConfig, dtype: np.dtype[Any]) -> AnyArray:
-    """Return the columns of a prediction as a structured array.
-
-    Parameters
-    ----------
-    prediction : Prediction
-        With `flags`.
-    options : PredictConfig
-    dtype : dtype
-        Names and types of the columns.
-
-    Returns
-    -------
-    structured ndarray of shape (n,)
-    """
+def tabulate(prediction: Prediction, options: PredictConfig) -> AnyArray:
+    """Return the columns of a prediction as a structured array."""
+    dtype = column_dtype(options, prediction.n_components)
     values = np.empty(len(prediction), dtype=dtype)
     prediction = quoted(prediction, options)
     values["z_phot"] = prediction.z_phot

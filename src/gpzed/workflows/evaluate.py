@@ -76,39 +76,18 @@ class EvaluationOptions:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics of one file of predictions.
-
-    Attributes
-    ----------
-    path : str
-    n_rows, n_used : int
-        Rows of the file, and those that were scored.
-    redshift : str
-        Column of the true redshift.
-    metrics : dict of str to float
-        By the names of `gpzed.evaluation.METRICS`.
-    redshift_range : tuple of float
-        Lowest and highest true redshift used.
-    no_redshift : dict of str to int
-        Rows without a true redshift, by what stands in its place.
-    errors : dict of str to float
-        Bootstrap standard deviations of the metrics, if asked for.
-    bins : BinnedMetrics or None
-        Metrics in bins, if asked for.
-    curves : dict of str to RejectionCurve
-        Metrics against the fraction kept, if asked for.
-    """
+    """Metrics of one file of predictions."""
 
     path: str
     n_rows: int
-    n_used: int
-    redshift: str
-    metrics: dict[str, float]
-    redshift_range: tuple[float, float]
-    no_redshift: dict[str, int]
-    errors: dict[str, float] = field(default_factory=dict)
-    bins: BinnedMetrics | None = None
-    curves: dict[str, RejectionCurve] = field(default_factory=dict)
+    n_used: int  # rows that were scored
+    redshift: str  # column of the true redshift
+    metrics: dict[str, float]  # by the names of `gpzed.evaluation.METRICS`
+    redshift_range: tuple[float, float]  # lowest and highest true redshift used
+    no_redshift: dict[str, int]  # rows without a true redshift, by what stands in its place
+    errors: dict[str, float] = field(default_factory=dict)  # bootstrap standard deviations of the metrics, if asked for
+    bins: BinnedMetrics | None = None  # metrics in bins, if asked for
+    curves: dict[str, RejectionCurve] = field(default_factory=dict)  # metrics against the fraction kept, if asked for
 
     def to_dict(self) -> dict[str, Any]:
         """Return file and metrics in one flat dictionary of plain JSON types; extras are nested."""
@@ -157,10 +136,6 @@ def evaluate(
     options : EvaluationOptions, optional
     redshift, truth, min_redshift, max_redshift : optional
         As in `PredictionSource`.
-
-    Returns
-    -------
-    Evaluation
     """
     if not isinstance(predictions, PredictionSource):
         predictions = PredictionSource(predictions, redshift, None, min_redshift, max_redshift, truth)
@@ -203,18 +178,7 @@ def _errors(
 
 
 def improvements(results: Sequence[Evaluation]) -> dict[str, dict[str, float]]:
-    """Return how much better the first file is than each of the others, in per cent, averaged over the fractions kept.
-
-    Parameters
-    ----------
-    results : sequence of Evaluation
-        With rejection curves.
-
-    Returns
-    -------
-    dict of str to dict
-        By file, then by metric; the paper's table.
-    """
+    """Return the gain of the first file over each of the others, in per cent, averaged over the fractions kept."""
     first, *others = results
     return {
         other.path: {name: relative_improvement(curve, other.curves[name]).mean for name, curve in first.curves.items()}

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpzed._types import BoolArray, FloatArray
 from gpzed.catalog import Catalog, Photometry, PhotometrySchema, Sentinels, extract_photometry
-from gpzed.features import FeatureTransformer
+from gpzed.features import FeatureTransformer, photometry_rows
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,11 @@ class Inputs:
     flags: Any
     photometry: Photometry
     X_std: FloatArray | None = None
+
+    def take(self, rows: Any) -> Inputs:
+        """Return the inputs of some of the rows."""
+        X_std = None if self.X_std is None else self.X_std[rows]
+        return Inputs(self.X[rows], self.flags[rows], photometry_rows(self.photometry, rows), X_std)
 
 
 def ebv_of(table: Catalog, schema: PhotometrySchema, transformer_needs_it: bool) -> FloatArray | None:
@@ -44,20 +49,11 @@ def needed_columns(schema: PhotometrySchema, *more: str | None) -> list[str]:
 
 @dataclass(frozen=True)
 class Redshifts:
-    """Which rows have a usable redshift, and why the others have not.
+    """Which rows have a usable redshift, and why the others have not."""
 
-    Attributes
-    ----------
-    keep : ndarray of bool of shape (n,)
-    causes : dict of str to int
-        Rows without a redshift, by what stands in its place.
-    n_outside : int
-        Rows with a redshift out of the range asked for.
-    """
-
-    keep: BoolArray
-    causes: dict[str, int]
-    n_outside: int
+    keep: BoolArray  # (n,)
+    causes: dict[str, int]  # rows without a redshift, by what stands in its place
+    n_outside: int  # rows with a redshift out of the range asked for
 
     @property
     def n_missing(self) -> int:

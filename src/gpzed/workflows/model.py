@@ -36,36 +36,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class PhotozModel:
-    """A fitted estimator with its schema, features, configuration and provenance.
-
-    Attributes
-    ----------
-    regressor : GPzRegressor
-    schema : PhotometrySchema
-        Of the training catalogue.
-    transformer : FeatureTransformer
-    config : RunConfig
-        Of the training run.
-    redshift_mean, redshift_variance : float
-        Of the training rows; the prediction for objects without any measurement.
-    provenance : dict
-        Version of gpzed, training catalogue and its hash, numbers of rows, date.
-    path : str
-        Of the model file; empty if it was not read from one.
-    report : TrainReport or None
-        How training went; not kept in the model file.
-    """
+    """A fitted estimator with its schema, features, configuration and provenance."""
 
     regressor: GPzRegressor
-    schema: PhotometrySchema
+    schema: PhotometrySchema  # of the training catalogue
     transformer: FeatureTransformer
-    config: RunConfig
-    redshift_mean: float
+    config: RunConfig  # of the training run
+    redshift_mean: float  # of the training rows; the prediction for objects without any measurement
     redshift_variance: float
-    provenance: dict[str, Any]
-    path: str = field(default="", compare=False)
+    provenance: dict[str, Any]  # version of gpzed, training catalogue and its hash, numbers of rows, date
+    path: str = field(default="", compare=False)  # of the model file; empty if it was not read from one
     file_sha256: str | None = field(default=None, compare=False)
-    report: TrainReport | None = field(default=None, compare=False)
+    report: TrainReport | None = field(default=None, compare=False)  # how training went; not kept in the model file
 
     def __repr__(self) -> str:
         what = f"{self.regressor.n_basis_} basis functions ({self.regressor.covariance})"
@@ -166,12 +148,7 @@ class PhotozModel:
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one model file, atomically; `gpzed.load_model` reads it.
-
-        Parameters
-        ----------
-        path : path
-        """
+        """Write everything to one model file, atomically; `gpzed.load_model` reads it."""
         write_atomically(path, self._packed())
 
     def _packed(self) -> bytes:
@@ -250,10 +227,6 @@ def load_photoz_model(path: str | os.PathLike[str]) -> PhotozModel:
     ----------
     path : path
         Written by `gpzed train` or `PhotozModel.save`.
-
-    Returns
-    -------
-    PhotozModel
 
     Raises
     ------

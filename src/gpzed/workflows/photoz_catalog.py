@@ -24,29 +24,14 @@ class PhotozCatalog:
     """Redshifts for the rows of a table.
 
     Columns are those of `gpzed predict` (``z_phot``, ``z_mean``, ``z_std``, ``z_flags``, ...): ``result["z_phot"]``.
-
-    Attributes
-    ----------
-    prediction : Prediction
-        The densities, one per row.
-    table : Table
-        What they were predicted for.
-    schema : PhotometrySchema
-        Which column of it was taken for what.
-    options : PredictConfig
-        What the columns are.
-    sentinels : SentinelReport
-        What was measured and what was not.
-    metadata : mapping
-        What a file of these predictions says about itself.
     """
 
-    prediction: Prediction
-    table: Table
-    schema: PhotometrySchema
-    options: PredictConfig
-    sentinels: SentinelReport
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    prediction: Prediction  # the densities, one per row
+    table: Table  # what they were predicted for
+    schema: PhotometrySchema  # which column of it was taken for what
+    options: PredictConfig  # what the columns are
+    sentinels: SentinelReport  # what was measured and what was not
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # what a file of these predictions says about itself
 
     def __len__(self) -> int:
         return len(self.prediction)
@@ -91,14 +76,7 @@ class PhotozCatalog:
         return ensemble
 
     def write(self, path: str | os.PathLike[str], format: str | None = None) -> None:
-        """Write the columns that came in and those of the predictions to a file.
-
-        Parameters
-        ----------
-        path : path
-        format : str, optional
-            Format, if the suffix does not tell.
-        """
+        """Write the columns that came in and those of the predictions to a file."""
         kept = self.table.names if self.options.columns is None else self.options.columns
         table = self.table.catalog(name for name in kept if name not in self.columns)
         write_catalog(table.with_columns(self.columns), path, format=format, metadata=self.metadata)

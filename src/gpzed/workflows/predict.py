@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from gpzed._files import discard_leftovers
+from gpzed._files import check_output
 from gpzed._types import AnyArray
-from gpzed.catalog import Catalog, PhotometrySchema, SentinelReport, iter_catalog, open_writer
+from gpzed.catalog import Catalog, Identity, PhotometrySchema, SentinelReport, iter_catalog, open_writer
 from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.errors import CatalogError
 from gpzed.features import count_flags
-from gpzed.workflows.background import WriteBehind, quick_handover, read_ahead
+from gpzed.workflows.background import quick_handover, read_ahead, write_behind
 from gpzed.workflows.columns import tabulate
 from gpzed.workflows.model import PhotozModel, load_photoz_model, predict_table
 from gpzed.workflows.photoz_catalog import PhotozCatalog
@@ -76,6 +78,10 @@ def predict(
     PredictReport
         What was done, from file to file.
     """
+    to_folder = is_path(data) and (cluster is not None or is_hats(Path(data)))
+    if output is not None:
+        used = model.path or None if isinstance(model, PhotozModel) else model
+        check_output(output, "the predictions", (used, data if is_path(data) else None), is_folder=to_folder)
     if not isinstance(model, PhotozModel):
         model = load_photoz_model(model)
     if output is None or not is_path(data):
@@ -96,20 +102,15 @@ def predict(
         progress or Progress(),
         on_plan,
     )
-    return _place(request)(request)
-
-
-def _place(request: PredictionRequest) -> Callable[[PredictionRequest], PredictReport]:
-    """Return what predicts for a catalogue of this kind."""
     if is_hats(request.catalogue):
         from gpzed.distributed.lsdb import predict_hats
 
-        return predict_hats
-    if request.cluster is not None:
+        return predict_hats(request)
+    if cluster is not None:
         from gpzed.distributed.predict import predict_folder
 
-        return predict_folder
-    return predict_file
+        return predict_folder(request)
+    return predict_file(request)
 
 
 def is_hats(path: Path) -> bool:
@@ -122,14 +123,16 @@ def predict_file(request: PredictionRequest) -> PredictReport:
     start, progress = time.perf_counter(), request.progress
     plan = plan_prediction(request)
     request.announce(plan.schema)
-    chunks = FinishedChunks(plan.output, plan.manifest(), request.resume)
+    chunks = FinishedChunks(plan.output, plan.manifest(), request.resume, progress.warn)
     run = PredictionRun(plan, chunks, request.n_threads)
     try:
-        if request.resume:
-            discard_leftovers(plan.output)
-        if request.resume and chunks.n_done:
+        if chunks.n_done:
             progress.say(f"resuming: {chunks.n_done} finished chunks in '{chunks.folder}'")
-        with quick_handover(), progress.task("predicting", plan.info.n_rows, "rows") as task:
+        with (
+            undone_if_changed(plan.identity, chunks.remove),
+            quick_handover(),
+            progress.task("predicting", plan.info.n_rows, "rows") as task,
+        ):
             run.execute(task)
         chunks.remove()
     finally:
@@ -140,32 +143,29 @@ def predict_file(request: PredictionRequest) -> PredictReport:
     )  # fmt: skip
 
 
-class ChunkStore(Protocol):
-    """Where finished chunks are kept, if anywhere."""
-
-    def load(self, index: int) -> AnyArray | None:
-        """Return a finished chunk."""
-
-    def store(self, index: int, values: AnyArray) -> None:
-        """Keep a finished chunk."""
+@contextmanager
+def undone_if_changed(identity: Identity, undo: Callable[[], None]) -> Iterator[None]:
+    """Say so if a catalogue has changed, whatever error that led to, and undo what was made from it."""
+    try:
+        yield
+    except CatalogError as error:
+        try:
+            identity.check_unchanged()
+        except CatalogError as changed:
+            undo()
+            raise CatalogError(f"{changed} (what was made from it is removed)") from error
+        raise
 
 
 class PredictionRun:
-    """One pass over a file.
+    """One pass over a file; finished chunks are kept, if there is a place for them."""
 
-    Parameters
-    ----------
-    plan : PredictionPlan
-    chunks : ChunkStore
-    n_threads : int or None
-    """
-
-    def __init__(self, plan: PredictionPlan, chunks: ChunkStore, n_threads: int | None) -> None:
+    def __init__(self, plan: PredictionPlan, chunks: FinishedChunks | None, n_threads: int | None) -> None:
         self.plan, self.chunks = plan, chunks
         self.model = plan.model.with_threads(n_threads)
         self.n_rows = self.n_resumed = 0
         self.sentinels: SentinelReport | None = None
-        self.flags: dict[str, int] = {}
+        self.flags: Counter[str] = Counter()
 
     def execute(self, task: Task) -> None:
         """Read, compute and write; the output appears when all is done."""
@@ -175,23 +175,23 @@ class PredictionRun:
 
             def write(item: tuple[int, Catalog, AnyArray, bool]) -> None:
                 index, table, values, is_new = item
-                if is_new:
+                if is_new and self.chunks is not None:
                     self.chunks.store(index, values)
                 columns = {name: np.ascontiguousarray(values[name]) for name in plan.added}
                 writer.write(table.select(plan.kept).with_columns(columns))
                 task.advance(len(table))
 
-            with WriteBehind(write) as behind:
+            with write_behind(write) as put:
                 for item in self._computed(read_ahead(tables)):
-                    behind.put(item)
-            if self.n_rows != plan.info.n_rows:  # before the writer gives the file its name
-                raise CatalogError(
-                    f"'{plan.info.path}' gave {self.n_rows} rows but has {plan.info.n_rows}; it changed meanwhile"
-                )
+                    put(item)
+            plan.identity.check_unchanged()  # before the writer gives the file its name
+            if self.n_rows != plan.info.n_rows:
+                raise CatalogError(f"'{plan.info.path}' gave {self.n_rows} rows but has {plan.info.n_rows}")
 
     def _computed(self, tables: Iterator[Catalog]) -> Iterator[tuple[int, Catalog, AnyArray, bool]]:
         for index, table in enumerate(tables):
-            values = self.chunks.load(index)
+            self.plan.identity.check_unchanged(sample=False)
+            values = None if self.chunks is None else self.chunks.load(index)
             is_new = values is None or len(values) != len(table) or values.dtype != self.plan.dtype
             if is_new:
                 values = self._compute(table)
@@ -199,11 +199,10 @@ class PredictionRun:
                 self.n_resumed += len(table)
             assert values is not None
             self.n_rows += len(table)
-            for name, count in count_flags(values["z_flags"]).items():
-                self.flags[name] = self.flags.get(name, 0) + count
+            self.flags.update(count_flags(values["z_flags"]))
             yield index, table, values, is_new
 
     def _compute(self, table: Catalog) -> AnyArray:
         prediction, report = predict_table(self.model, table, self.plan.schema)
         self.sentinels = report if self.sentinels is None else self.sentinels + report
-        return tabulate(prediction, self.plan.options, self.plan.dtype)
+        return tabulate(prediction, self.plan.options)

@@ -11,8 +11,16 @@ from typing import Any
 import numpy as np
 
 import gpzed
-from gpzed._files import file_identity, require_folder
-from gpzed.catalog import CatalogInfo, PhotometrySchema, SentinelReport, catalog_info, format_of, open_writer
+from gpzed.catalog import (
+    CatalogInfo,
+    Identity,
+    PhotometrySchema,
+    SentinelReport,
+    catalog_info,
+    format_of,
+    identify,
+    open_writer,
+)
 from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.workflows.columns import added_columns, column_dtype
@@ -53,33 +61,15 @@ class PredictionRequest:
 
 @dataclass(frozen=True)
 class PredictReport:
-    """What a prediction run did.
-
-    Attributes
-    ----------
-    output : str
-    n_rows : int
-        Rows written.
-    n_resumed : int
-        Rows among them that an earlier run had computed.
-    schema : PhotometrySchema
-        As used.
-    sentinels : SentinelReport or None
-        Of the rows computed in this run.
-    flags : dict of str to int
-        Rows by flag.
-    columns : tuple of str
-        Columns added.
-    seconds : float
-    """
+    """What a prediction run did."""
 
     output: str
-    n_rows: int
-    n_resumed: int
-    schema: PhotometrySchema
-    sentinels: SentinelReport | None
-    flags: dict[str, int]
-    columns: tuple[str, ...]
+    n_rows: int  # rows written
+    n_resumed: int  # rows among them that an earlier run had computed
+    schema: PhotometrySchema  # as used
+    sentinels: SentinelReport | None  # of the rows computed in this run
+    flags: dict[str, int]  # rows by flag
+    columns: tuple[str, ...]  # columns added
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
@@ -102,6 +92,7 @@ class PredictionPlan:
 
     model: PhotozModel
     info: CatalogInfo
+    identity: Identity
     schema: PhotometrySchema
     options: PredictConfig
     read: list[str]
@@ -128,7 +119,7 @@ class PredictionPlan:
         return {
             "gpzed_version": gpzed.__version__,
             "model": self.model.sha256,
-            "catalogue": file_identity(self.info.path),
+            "catalogue": self.identity.to_list(),
             "rows": self.info.n_rows,
             "schema": self.schema.to_dict(),
             "copied": self.kept,
@@ -145,12 +136,13 @@ def plan_prediction(request: PredictionRequest, *, to_folder: bool = False) -> P
     With `to_folder` the output is a folder of files, else one file.
     """
     model, options, output = request.model, request.options, request.output
-    access = {"format": request.schema.format, "hdf5_group": request.schema.hdf5_group}
-    info = catalog_info(request.catalogue, **access)
+    identity = identify(request.catalogue)
+    info = catalog_info(request.catalogue, **request.schema.access)
     schema = request.matching_schema(info.names)
     if model.needs_ebv and not schema.ebv:
         raise ConfigError(f"the model corrects for extinction but '{info.path}' has no E(B-V) column that is known")
-    _check_output(request, to_folder)
+    if not to_folder:
+        open_writer(output, request.format)  # checks name and format
     added = added_columns(options, model.n_components)
     wanted = list(info.names) if options.columns is None else list(options.columns)
     lost = [name for name in wanted if name not in info.names]
@@ -164,6 +156,7 @@ def plan_prediction(request: PredictionRequest, *, to_folder: bool = False) -> P
     return PredictionPlan(
         model,
         info,
+        identity,
         schema,
         options,
         read,
@@ -172,20 +165,9 @@ def plan_prediction(request: PredictionRequest, *, to_folder: bool = False) -> P
         output,
         request.format,
         "folder" if to_folder else format_of(output, request.format),
-        access,
+        request.schema.access,
         model.metadata(info, schema, options),
     )
-
-
-def _check_output(request: PredictionRequest, to_folder: bool) -> None:
-    output, catalogue = request.output, request.catalogue
-    if output.exists() and catalogue.exists() and output.samefile(catalogue):
-        raise ConfigError(f"'{output}' is the catalogue itself; write the predictions to another file")
-    require_folder(output, "the predictions")
-    if not to_folder:
-        open_writer(output, request.format)  # checks name, format and folder
-    elif output.exists() and not output.is_dir():
-        raise ConfigError(f"'{output}' is a file; give the name of a folder to write a file for every input file into")
 
 
 def _chunk_rows(info: CatalogInfo, names: list[str], n_components: int) -> int:

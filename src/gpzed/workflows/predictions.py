@@ -59,6 +59,11 @@ class PredictionSource:
         return "the predictions" if isinstance(self.path, PhotozCatalog) else os.fspath(self.path)
 
     @property
+    def files(self) -> list[str | os.PathLike[str]]:
+        """The files that are read."""
+        return [file for file in (self.path, self.truth) if isinstance(file, str | os.PathLike)]
+
+    @property
     def is_qp(self) -> bool:
         """Whether the file is one of qp."""
         return self.format is None and not isinstance(self.path, PhotozCatalog) and is_qp_file(self.path)
@@ -71,42 +76,19 @@ class PredictionSource:
 
 @dataclass(frozen=True)
 class PredictionFile:
-    """The rows of a file that have a prediction, and, if asked for, a true redshift.
-
-    Attributes
-    ----------
-    path : str
-    n_rows : int
-        Rows of the file.
-    rows : ndarray of int of shape (n,)
-        Which of them are here, counted from 0.
-    prediction : Prediction
-        The mixture if the file has its components, else one Gaussian per object.
-    z_spec : ndarray of shape (n,) or None
-        True redshifts, NaN where there is none; None if the file has no such column.
-    redshift, id : str or None
-        Columns of the true redshift and of the identifier.
-    found : Redshifts or None
-        Which rows of the file have a redshift, and why the others have none.
-    table : Catalog
-        The other columns that were asked for, of the same rows.
-    names : tuple of str
-        All columns of the file.
-    metadata : mapping
-        What the file says about itself.
-    """
+    """The rows of a file that have a prediction, and, if asked for, a true redshift."""
 
     path: str
-    n_rows: int
-    rows: IntArray
-    prediction: Prediction
-    z_spec: FloatArray | None
-    redshift: str | None
+    n_rows: int  # rows of the file
+    rows: IntArray  # (n,) which of them are here, counted from 0
+    prediction: Prediction  # the mixture if the file has its components, else one Gaussian per object
+    z_spec: FloatArray | None  # (n,) true redshifts, NaN where there is none; None if the file has no such column
+    redshift: str | None  # columns of the true redshift and of the identifier
     id: str | None
-    found: Redshifts | None
-    table: Catalog
-    names: tuple[str, ...]
-    metadata: Mapping[str, Any]
+    found: Redshifts | None  # which rows of the file have a redshift, and why the others have none
+    table: Catalog  # the other columns that were asked for, of the same rows
+    names: tuple[str, ...]  # all columns of the file
+    metadata: Mapping[str, Any]  # what the file says about itself
 
     @property
     def ids(self) -> AnyArray:
@@ -136,10 +118,6 @@ def read_predictions(
     columns : sequence of str
         Other columns to read.
 
-    Returns
-    -------
-    PredictionFile
-
     Raises
     ------
     SchemaError
@@ -162,7 +140,9 @@ def _with_truth(read: _Read, source: PredictionSource, need_truth: bool, columns
     identifier = _role(read, "id", source.id, ID_NAMES)
     found, keep = None, read.usable
     if z is not None:
-        found = valid_redshifts(z, source.min_redshift, source.max_redshift, _sentinels(read.metadata))
+        none = recorded(read.metadata, "gpzed_config", "sentinels", "no_redshift")
+        sentinels = Sentinels() if none is None else Sentinels(no_redshift=tuple(map(float, none)))
+        found = valid_redshifts(z, source.min_redshift, source.max_redshift, sentinels)
         z = np.where(found.keep, z, np.nan)
         keep = keep & found.keep if need_truth else keep
     if not keep.any():
@@ -210,11 +190,7 @@ def _read_memory(given: PhotozCatalog, source: PredictionSource, columns: Sequen
     """Take predictions in memory, with the columns needed of the table that they were made for."""
     names = tuple(dict.fromkeys([*given.table.names, *given.columns]))
     about = _Read(source.name, given.prediction, np.ones(len(given), dtype=bool), Catalog({}), names, given.metadata)
-    roles = [_role(about, "redshift", source.redshift, REDSHIFT_NAMES), _role(about, "id", source.id, ID_NAMES)]
-    others = [name for name in (*roles, *columns) if name is not None]
-    lost = [name for name in others if name not in names]
-    if lost:
-        raise SchemaError(f"{source.name} have no column {lost[0]!r}; they have {', '.join(names[:30])}")
+    others = _others(about, source, columns)
     table = given.table.catalog(name for name in others if name not in given.columns)
     return replace(about, table=table.with_columns({name: given[name] for name in others if name in given.columns}))
 
@@ -228,23 +204,18 @@ def _read_columns(path: str, source: PredictionSource, columns: Sequence[str]) -
                 f"'{info.path}' has no column {name!r}; expected a file written by `gpzed predict`, it has "
                 f"{', '.join(info.names[:30])}"
             )
-    roles = [_role(info, "redshift", source.redshift, REDSHIFT_NAMES), _role(info, "id", source.id, ID_NAMES)]
-    others = [name for name in (*roles, *columns) if name is not None]
-    lost = [name for name in others if name not in info.names]
-    if lost:
-        raise SchemaError(f"'{info.path}' has no column {lost[0]!r}; it has {', '.join(info.names[:30])}")
-    components = _components(info.names)
+    others = _others(info, source, columns)
+    n_components = sum(name.startswith("z_weight_") for name in info.names)
+    components = [f"{stem}_{k + 1}" for k in range(n_components) for stem in ("z_weight", "z_mean", "z_std")]
     base = ["z_phot", "z_std", *(name for name in ("z_mean", *PARTS) if name in info.names)]
-    wanted = list(dict.fromkeys([*base, *components, *others]))
-    table = read_catalog(path, columns=wanted, format=source.format)
+    table = read_catalog(path, columns=list(dict.fromkeys([*base, *components, *others])), format=source.format)
     values = {name: table.floats(name) for name in (*base, *components)}
     usable = np.isfinite(values["z_phot"]) & (values["z_std"] > 0.0)
     if not usable.any():
         raise CatalogError(f"'{info.path}': none of {len(table)} rows has a prediction")
     rows = {name: array[usable] for name, array in values.items()}
-    prediction = _prediction(rows, len(components) // 3, _recorded(info.metadata, "gpzed_mixture"))
-    prediction = prediction.changed(point=rows["z_phot"])
-    return _Read(info.path, prediction, usable, table, tuple(info.names), info.metadata)
+    prediction = _prediction(rows, n_components, recorded(info.metadata, "gpzed_mixture") or {})
+    return _Read(info.path, prediction.changed(point=rows["z_phot"]), usable, table, tuple(info.names), info.metadata)
 
 
 def _read_densities(path: str | os.PathLike[str]) -> _Read:
@@ -253,8 +224,7 @@ def _read_densities(path: str | os.PathLike[str]) -> _Read:
     table = Catalog(stored.columns, n_rows=len(stored.usable))
     prediction = stored.prediction
     if "z_phot" in table.names:  # what gpzed quoted; other codes have no such column
-        quoted = table.floats("z_phot")[stored.usable]
-        prediction = prediction.changed(point=quoted)
+        prediction = prediction.changed(point=table.floats("z_phot")[stored.usable])
     return _Read(os.fspath(path), prediction, stored.usable, table, tuple(stored.columns), {})
 
 
@@ -272,20 +242,6 @@ def _truth_elsewhere(truth: str | os.PathLike[str], redshift: str | None, read: 
             "catalogue that they were made of"
         )
     return column, read_catalog(truth, columns=[column]).floats(column)
-
-
-def _components(names: Sequence[str]) -> list[str]:
-    """Return the columns of the components of a mixture, three for each."""
-    n_components = sum(name.startswith("z_weight_") for name in names)
-    return [f"{stem}_{k + 1}" for k in range(n_components) for stem in ("z_weight", "z_mean", "z_std")]
-
-
-def _sentinels(metadata: Mapping[str, Any]) -> Sentinels:
-    """Return what the run that wrote the file took for no redshift, if it says so."""
-    config = metadata.get("gpzed_config")
-    section = config.get("sentinels") if isinstance(config, Mapping) else None
-    stored = section.get("no_redshift") if isinstance(section, Mapping) else None
-    return Sentinels() if stored is None else Sentinels(no_redshift=tuple(map(float, stored)))
 
 
 def _prediction(rows: dict[str, FloatArray], n_components: int, runs: Mapping[str, Any]) -> Prediction:
@@ -316,16 +272,24 @@ def _prediction(rows: dict[str, FloatArray], n_components: int, runs: Mapping[st
     return Prediction(weights, means, model, noise, extra, **make)
 
 
-def recorded_schema(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema that `gpzed predict` wrote into a file; empty if there is none."""
-    return _recorded(metadata, "gpzed_schema")
+def recorded(metadata: Mapping[str, Any], *keys: str) -> Any:
+    """Return what `gpzed predict` wrote into a file under nested keys; None if there is no such thing."""
+    found: Any = metadata
+    for key in keys:
+        found = found.get(key) if isinstance(found, Mapping) else None
+        if isinstance(found, str) and found.startswith("{"):
+            found = json.loads(found)
+    return found
 
 
-def _recorded(metadata: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    stored = metadata.get(name)
-    if isinstance(stored, str):
-        stored = json.loads(stored)
-    return stored if isinstance(stored, Mapping) else {}
+def _others(about: CatalogInfo | _Read, source: PredictionSource, columns: Sequence[str]) -> list[str]:
+    """Return the columns of true redshift and identifier, where known, and the others asked for."""
+    roles = _role(about, "redshift", source.redshift, REDSHIFT_NAMES), _role(about, "id", source.id, ID_NAMES)
+    wanted = [name for name in (*roles, *columns) if name is not None]
+    for name in wanted:
+        if name not in about.names:
+            raise SchemaError(f"'{about.path}' has no column {name!r}; it has {', '.join(about.names[:30])}")
+    return wanted
 
 
 def _role(info: CatalogInfo | _Read, role: str, given: str | None, known_names: Sequence[str]) -> str | None:
@@ -334,10 +298,8 @@ def _role(info: CatalogInfo | _Read, role: str, given: str | None, known_names: 
         if given not in info.names:
             raise SchemaError(f"'{info.path}' has no column {given!r}; it has {', '.join(info.names[:30])}")
         return given
-    recorded = recorded_schema(info.metadata).get(role)
-    if recorded in info.names:
-        return str(recorded)
-    lower: dict[str, str] = {}
-    for name in info.names:
-        lower.setdefault(name.lower(), name)
+    named = recorded(info.metadata, "gpzed_schema", role)
+    if named in info.names:
+        return str(named)
+    lower = {name.lower(): name for name in reversed(info.names)}
     return next((lower[known] for known in known_names if known in lower), None)

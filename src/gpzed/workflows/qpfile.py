@@ -22,24 +22,12 @@ CHUNK_ROWS = 10_000
 
 @dataclass(frozen=True)
 class QPFile:
-    """What a file of qp holds.
+    """What a file of qp holds."""
 
-    Attributes
-    ----------
-    prediction : Prediction
-        Of the rows that have a usable density.
-    usable : ndarray of bool of shape (n_rows,)
-        Which these are; a density may be zero everywhere, or not finite.
-    columns : dict of str to ndarray of shape (n_rows,)
-        The ancillary columns, of all rows.
-    kind : str
-        qp's name of the representation.
-    """
-
-    prediction: Prediction
-    usable: BoolArray
-    columns: dict[str, AnyArray]
-    kind: str
+    prediction: Prediction  # of the rows that have a usable density
+    usable: BoolArray  # (n_rows,) which these are; a density may be zero everywhere, or not finite
+    columns: dict[str, AnyArray]  # (n_rows,) the ancillary columns, of all rows
+    kind: str  # qp's name of the representation
 
 
 def is_qp_file(path: str | os.PathLike[str]) -> bool:
@@ -64,10 +52,6 @@ def read_qp(path: str | os.PathLike[str]) -> QPFile:
     ----------
     path : path
         HDF5 file that qp, or a stage of RAIL, wrote.
-
-    Returns
-    -------
-    QPFile
 
     Raises
     ------

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from gpzed._files import require_folder, write_atomically
+from gpzed._files import check_output, write_atomically
 from gpzed._types import FloatArray
 from gpzed.catalog import PhotometrySchema, catalog_info, guess_schema
 from gpzed.errors import ConfigError, GPzError
 from gpzed.report import PointTable, ReportData, prepare, render
-from gpzed.workflows.predictions import PredictionFile, PredictionSource, read_predictions, recorded_schema
+from gpzed.workflows.predictions import PredictionFile, PredictionSource, read_predictions, recorded
 from gpzed.workflows.progress import Progress
 
 SENTINEL = 90.0
@@ -25,20 +25,12 @@ COVERAGE = "z_coverage"
 
 @dataclass(frozen=True)
 class PageReport:
-    """What was written.
-
-    Attributes
-    ----------
-    output : str
-    size : int
-        Bytes of the page.
-    sets : tuple of (str, int, bool)
-        Name, number of objects, and whether they have true redshifts, for each file.
-    """
+    """What was written."""
 
     output: str
-    size: int
+    size: int  # bytes of the page
     sets: tuple[tuple[str, int, bool], ...]
+    """Name, number of objects, and whether they have true redshifts, for each file."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain JSON types."""
@@ -64,17 +56,13 @@ def write_report(
     title : str, optional
         Of the page.
     progress : Progress, optional
-
-    Returns
-    -------
-    PageReport
     """
     progress = progress or Progress()
     target = Path(output)
     if target.suffix.lower() not in (".html", ".htm"):
         raise ConfigError(f"`output` is '{target}'; expected a name that ends in .html")
-    require_folder(target, "the page")
     given = [source if isinstance(source, PredictionSource) else PredictionSource(source) for source in sources]
+    check_output(target, "the page", [file for source in given for file in source.files])
     names = _short_names([source.name for source in given])
     sets = []
     for source, name in zip(given, names, strict=True):
@@ -108,7 +96,7 @@ def _photometry(source: PredictionSource) -> tuple[list[str], PhotometrySchema |
         return [], None
     info = catalog_info(source.name, format=source.format)
     try:
-        stored = recorded_schema(info.metadata)
+        stored = recorded(info.metadata, "gpzed_schema")
         schema = PhotometrySchema.from_dict(dict(stored)) if stored else guess_schema(info.names)
     except (GPzError, KeyError, TypeError, ValueError):
         return [], None

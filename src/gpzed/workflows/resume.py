@@ -1,120 +1,73 @@
 """Finished chunks of a prediction run, kept on disk so that a killed run can be resumed.
 
 The folder ``OUT.parts`` holds a manifest that says what the run is, and one NumPy file per finished chunk with the
-computed columns, each written atomically: a file that is there is whole.
+computed columns. Each is written atomically and ends in its checksum: what is damaged is computed again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
-import os
-import platform
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gpzed._files import write_atomically
+from gpzed._files import Lock, reason, write_atomically
 from gpzed._types import AnyArray
 from gpzed.errors import CatalogError, ConfigError
 
-MANIFEST = "manifest.json"
+MANIFEST = "manifest"
 LOCK = "lock.json"
 """Holds the process that writes to the folder, and its machine."""
-_held: set[str] = set()  # locks of this process
+DIGEST_BYTES = 32
 
 
 class FinishedChunks:
-    """The folder of finished chunks.
+    """The folder of finished chunks of a run that writes to `output`; only one process at a time may have it.
 
-    Parameters
-    ----------
-    output : path
-        The predictions file; the folder is named after it.
-    manifest : dict
-        What decides the result, to the byte: model, input, options; plain JSON types.
-    resume : bool
-        Whether to use the folder that an interrupted run left.
-
-    Raises
-    ------
-    ConfigError
-        There is such a folder but `resume` is false, it belongs to another run, or that run is not over.
+    The `manifest` is what decides the result, to the byte, in plain JSON types. With `resume`, a folder that an
+    interrupted run left is used, if its manifest is the same; `warn` is told of what is damaged in it.
     """
 
-    def __init__(self, output: Path, manifest: dict[str, Any], resume: bool) -> None:
+    def __init__(self, output: Path, manifest: dict[str, Any], resume: bool, warn: Callable[[str], None]) -> None:
         self.folder = output.with_name(output.name + ".parts")
-        text = json.dumps(manifest, indent=1, sort_keys=True)
-        if self.folder.exists():
-            self._refuse_if_held()
-            self._check(text, resume)
+        self._warn = warn
         try:
-            self.folder.mkdir(exist_ok=True)
-            self._hold()
-            if not (self.folder / MANIFEST).exists():
-                write_atomically(self.folder / MANIFEST, text.encode())
+            self._lock = Lock(self.folder / LOCK)
         except OSError as error:
-            raise CatalogError(
-                f"'{self.folder}' cannot be written: {error.strerror}; check the folder and the disk"
-            ) from error
+            raise self._failure(self.folder, error) from error
+        try:
+            self._settle(manifest, resume)
+        except BaseException:
+            self.release()
+            raise
 
-    def _check(self, text: str, resume: bool) -> None:
-        stored = self.folder / MANIFEST
-        if not resume:
+    def _settle(self, manifest: dict[str, Any], resume: bool) -> None:
+        """Check the manifest that is there, or write it."""
+        path = self.folder / MANIFEST
+        if path.exists() and not resume:
             raise ConfigError(
                 f"'{self.folder}' is left from an interrupted run; add --resume to resume it, or delete the folder to "
                 "start afresh"
             )
-        if stored.exists() and stored.read_text() != text:
-            changed = _difference(json.loads(stored.read_text()), json.loads(text))
+        payload = self._load(path)
+        if payload is None:
+            for part in self.folder.glob("*.npy"):  # nobody knows of which run
+                part.unlink()
+            self._store(path, json.dumps(manifest, indent=1, sort_keys=True).encode())
+            return
+        old, new = json.loads(payload), json.loads(json.dumps(manifest))
+        changed = next((key for key in {**old, **new} if old.get(key) != new.get(key)), None)
+        if changed is not None:
             raise ConfigError(
-                f"'{self.folder}' belongs to another run: {changed} is not the same; give the same model, catalogue "
+                f"'{self.folder}' belongs to another run: `{changed}` is not the same; give the same model, catalogue "
                 "and options to resume it, or delete the folder to start afresh"
             )
-
-    def _hold(self) -> None:
-        """Take the lock, or that of a process that is gone."""
-        path = self.folder / LOCK
-        owner = json.dumps({"pid": os.getpid(), "machine": platform.node()}).encode()
-        for _ in range(2):
-            try:
-                descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-            except FileExistsError:
-                self._refuse_if_held()
-                path.unlink(missing_ok=True)
-            else:
-                break
-        else:  # another process was quicker
-            raise ConfigError(f"'{self.folder}' is in use by another run; let it finish")
-        try:
-            os.write(descriptor, owner)
-        finally:
-            os.close(descriptor)
-        _held.add(str(path.resolve()))
-
-    def _refuse_if_held(self) -> None:
-        path = self.folder / LOCK
-        try:
-            owner = json.loads(path.read_text())
-            pid, machine = int(owner["pid"]), str(owner["machine"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return  # no lock, or one that a killed process did not finish
-        if machine == platform.node() and not _is_running(pid, str(path.resolve())):
-            return
-        raise ConfigError(
-            f"'{self.folder}' is in use by process {pid} on {machine}; let it finish, or stop it and add "
-            f"--resume (if there is no such process, delete '{path}')"
-        )
-
-    def release(self) -> None:
-        """Give the folder back, for a later run to resume."""
-        path = self.folder / LOCK
-        _held.discard(str(path.resolve()))
-        with contextlib.suppress(OSError):
-            path.unlink()
 
     @property
     def n_done(self) -> int:
@@ -122,27 +75,24 @@ class FinishedChunks:
         return len(list(self.folder.glob("*.npy")))
 
     def load(self, index: int) -> AnyArray | None:
-        """Return the columns of a finished chunk as a structured array, None if it is not finished."""
-        path = self._path(index)
-        if not path.exists():
+        """Return the columns of a finished chunk as a structured array, None if there is no such chunk."""
+        payload = self._load(self._path(index))
+        if payload is None:
             return None
-        try:
-            values: AnyArray = np.load(path, allow_pickle=False)
-        except (OSError, ValueError):  # damaged: compute it again
-            return None
+        values: AnyArray = np.load(io.BytesIO(payload), allow_pickle=False)
         return values
 
     def store(self, index: int, values: AnyArray) -> None:
         """Keep the columns of a finished chunk."""
-        path = self._path(index)
         stream = io.BytesIO()
         np.save(stream, values, allow_pickle=False)
-        try:
-            write_atomically(path, stream.getvalue())
-        except OSError as error:
-            raise CatalogError(
-                f"'{path}' could not be written: {error.strerror}; free some space or check the disk, then add --resume"
-            ) from error
+        self._store(self._path(index), stream.getvalue())
+
+    def release(self) -> None:
+        """Give the folder back, for a later run to resume."""
+        self._lock.release()
+        with contextlib.suppress(OSError):  # unless it is empty
+            self.folder.rmdir()
 
     def remove(self) -> None:
         """Delete the folder; the run is complete."""
@@ -151,20 +101,29 @@ class FinishedChunks:
     def _path(self, index: int) -> Path:
         return self.folder / f"{index:08d}.npy"
 
+    def _load(self, path: Path) -> bytes | None:
+        """Return what was stored in a file, None if it is not there or not as it was."""
+        try:
+            stored = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._warn(f"'{path}' cannot be read ({error.strerror}); it is computed again")
+            return None
+        payload, digest = stored[:-DIGEST_BYTES], stored[-DIGEST_BYTES:]
+        if hashlib.sha256(payload).digest() == digest:
+            return payload
+        self._warn(f"'{path}' is damaged; what it held is computed again")
+        return None
 
-def _is_running(pid: int, lock: str) -> bool:
-    if pid == os.getpid():  # ours, or left by a process that had the same number
-        return lock in _held
-    if os.name == "nt":
-        return True  # asking would end the process there
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it is another user's
-        return True
-    return True
+    def _store(self, path: Path, payload: bytes) -> None:
+        try:
+            write_atomically(path, payload + hashlib.sha256(payload).digest(), tidy=False)
+        except OSError as error:
+            raise self._failure(path, error) from error
 
-
-def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:
-    return next((f"`{key}`" for key in {**old, **new} if old.get(key) != new.get(key)), "the manifest")
+    @staticmethod
+    def _failure(path: Path, error: OSError) -> CatalogError:
+        return CatalogError(
+            f"'{path}' could not be written: {reason(error)}; free some space or check the disk, then add --resume"
+        )

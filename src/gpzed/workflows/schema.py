@@ -7,14 +7,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from gpzed.catalog import (
-    CONVENTIONS,
-    CatalogInfo,
-    PhotometrySchema,
-    catalog_info,
-    format_of,
-    guess_schema,
-)
+from gpzed.catalog import CONVENTIONS, CatalogInfo, PhotometrySchema, catalog_info, format_of, guess_schema
 from gpzed.catalog.conventions import EBV_NAMES
 from gpzed.catalog.schema import find_column
 from gpzed.config import SchemaConfig
@@ -28,7 +21,7 @@ _PHOTOMETRY_OPTIONS = ("bands", "convention", "mag", "flux", "err", "flag", "zer
 
 def open_info(path: str | os.PathLike[str], schema: SchemaConfig) -> CatalogInfo:
     """Return columns and number of rows of a catalogue."""
-    return catalog_info(path, format=schema.format, hdf5_group=schema.hdf5_group)
+    return catalog_info(path, **schema.access)
 
 
 def resolve_schema(names: Iterable[str], config: SchemaConfig) -> PhotometrySchema:
@@ -58,17 +51,8 @@ def matching_schema(
 ) -> PhotometrySchema:
     """Return the schema of a catalogue to predict for: that of training where it fits, else a guess of the same bands.
 
-    Parameters
-    ----------
-    names : iterable of str
-        Columns of the catalogue.
-    trained : PhotometrySchema
-        Of the training catalogue.
-    config : SchemaConfig
-        What the user says. Columns of redshift, weight, identifier and E(B-V) replace those of training one by one;
-        any option about the photometry makes all of it be guessed again.
-    needs_ebv : bool
-        Whether the inputs are corrected for extinction.
+    What the user says of redshift, weight, identifier and E(B-V) replaces those of training one by one; with any option
+    about the photometry, all of it is guessed again.
     """
     columns = list(names)
     said = any(getattr(config, name) is not None for name in _PHOTOMETRY_OPTIONS)
@@ -80,9 +64,8 @@ def matching_schema(
         raise SchemaError(
             f"`bands` is {list(bands)} but the model was trained on {list(trained.bands)}; give these or leave it out"
         )
-    options: dict[str, Any] = {name: getattr(config, name) for name in _GUESS_OPTIONS}
     try:
-        return guess_schema(columns, bands, **options)
+        return resolve_schema(columns, dataclasses.replace(config, bands=tuple(bands)))
     except SchemaError as error:
         if said or any(getattr(config, role) for role in _ROLES):
             raise
@@ -122,19 +105,7 @@ def target_access(path: str | os.PathLike[str], config: SchemaConfig) -> dict[st
 def target_schema(
     names: Iterable[str], trained: PhotometrySchema, config: SchemaConfig, needs_ebv: bool
 ) -> PhotometrySchema:
-    """Return the schema of a target catalogue: that of training where it fits, else by what was said for training.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Columns of the target catalogue.
-    trained : PhotometrySchema
-        Of the training catalogue.
-    config : SchemaConfig
-        What the user said of the training catalogue.
-    needs_ebv : bool
-        Whether the inputs are corrected for extinction.
-    """
+    """Return the schema of a target catalogue: that of training where it fits, else by what was said for training."""
     columns = list(names)
     ebv = config.ebv if config.ebv in columns else None
     if all(name in columns for name in trained.photometry_columns if name != trained.ebv):

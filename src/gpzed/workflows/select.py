@@ -6,61 +6,34 @@ import os
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpzed._files import require_folder
-from gpzed._types import BoolArray, FloatArray
+from gpzed._files import check_output
+from gpzed._types import BoolArray
 from gpzed.catalog import Catalog, open_writer, write_catalog
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.evaluation import METRICS, Selection
 from gpzed.evaluation import evaluate as evaluate_prediction
 from gpzed.evaluation import select as select_objects
-from gpzed.prediction import Prediction
 from gpzed.workflows.predictions import PredictionFile, PredictionSource, read_predictions
 
 
 @dataclass(frozen=True)
 class SelectionReport:
-    """What was kept, and what was traded for what.
+    """What was kept, and what was traded for what."""
 
-    Attributes
-    ----------
-    path : str
-        File of predictions.
-    output : str or None
-        File with the objects kept, if one was written.
-    n_rows, n_objects, n_kept : int
-        Rows of the file, those with a prediction, and those kept.
-    n_truth : int
-        Objects with a true redshift, by which the metrics are measured.
-    completeness : float
-        Fraction of the objects kept.
-    max_std : float
-        Largest predicted standard deviation among them.
-    binding : str
-        The criterion that set the limit.
-    expected_rmse : tuple of float
-        RMSE expected from the predicted variances, of all and of those kept.
-    before, after : dict of str to float
-        Metrics of all and of those kept; empty without true redshifts.
-    id : str or None
-        Column of the identifiers; None if rows are numbered.
-    ids : ndarray of shape (n_kept,)
-        Identifiers of the objects kept.
-    """
-
-    path: str
-    output: str | None
-    n_rows: int
+    path: str  # file of predictions
+    output: str | None  # file with the objects kept, if one was written
+    n_rows: int  # rows of the file, those with a prediction, and those kept
     n_objects: int
     n_kept: int
-    n_truth: int
-    completeness: float
-    max_std: float
-    binding: str
-    expected_rmse: tuple[float, float]
-    before: dict[str, float]
+    n_truth: int  # objects with a true redshift, by which the metrics are measured
+    completeness: float  # fraction of the objects kept
+    max_std: float  # largest predicted standard deviation among them
+    binding: str  # the criterion that set the limit
+    expected_rmse: tuple[float, float]  # RMSE expected from the predicted variances, of all and of those kept
+    before: dict[str, float]  # metrics of all and of those kept; empty without true redshifts
     after: dict[str, float]
-    id: str | None
-    ids: Any
+    id: str | None  # column of the identifiers; None if rows are numbered
+    ids: Any  # (n_kept,) identifiers of the objects kept
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain JSON types, the identifiers left out."""
@@ -140,17 +113,14 @@ def select(
     format : str, optional
         Format of the output, if the suffix does not tell.
 
-    Returns
-    -------
-    SelectionReport
-
     Raises
     ------
     CatalogError
         If no selection satisfies the criteria, or true redshifts are needed and there are none.
     """
     if output is not None:
-        require_folder(output, "the selection")
+        source = predictions if isinstance(predictions, PredictionSource) else PredictionSource(predictions)
+        check_output(output, "the selection", source.files)
         open_writer(output, format)  # checks name and format before the work is done
     file = read_predictions(predictions, need_truth=False, columns=columns)
     known = file.has_truth
@@ -166,13 +136,6 @@ def select(
         raise CatalogError(f"'{file.path}': {error}") from None
     if output is not None:
         _write(file, chosen.mask, output, format, columns)
-    return _report(file, known, chosen, output)
-
-
-def _report(
-    file: PredictionFile, known: BoolArray, chosen: Selection, output: str | os.PathLike[str] | None
-) -> SelectionReport:
-    before, after = _trade(file, known, chosen.mask)
     return SelectionReport(
         path=file.path,
         output=None if output is None else os.fspath(output),
@@ -184,8 +147,8 @@ def _report(
         max_std=chosen.max_std,
         binding=chosen.binding,
         expected_rmse=chosen.predicted_rmse,
-        before=before,
-        after=after,
+        before=_scores(file, known),
+        after=_scores(file, known & chosen.mask),
         id=file.id,
         ids=file.ids[chosen.mask],
     )
@@ -207,25 +170,17 @@ def _choose(file: PredictionFile, known: BoolArray, criteria: Criteria) -> Selec
     return replace(chosen, binding="max_rmse" if by_rmse else chosen.binding)
 
 
-def _trade(file: PredictionFile, known: BoolArray, mask: BoolArray) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the metrics of all objects with a true redshift, and of those kept."""
-    if not known.any() or file.z_spec is None:
-        return {}, {}
-    return _scores(file.z_spec, file.prediction, known), _scores(file.z_spec, file.prediction, known & mask)
-
-
-def _scores(z: FloatArray, prediction: Prediction, rows: BoolArray) -> dict[str, float]:
+def _scores(file: PredictionFile, rows: BoolArray) -> dict[str, float]:
+    """Return the metrics of some objects with a true redshift; empty if no object of the file has one."""
+    if file.z_spec is None or not file.has_truth.any():
+        return {}
     if not rows.any():
         return {**dict.fromkeys(METRICS, float("nan")), "n": 0}
-    return evaluate_prediction(z[rows], prediction[rows])
+    return evaluate_prediction(file.z_spec[rows], file.prediction[rows])
 
 
 def _write(
-    file: PredictionFile,
-    mask: BoolArray,
-    output: str | os.PathLike[str],
-    format: str | None,
-    columns: tuple[str, ...],
+    file: PredictionFile, mask: BoolArray, output: str | os.PathLike[str], format: str | None, columns: tuple[str, ...]
 ) -> None:
     """Write identifier, prediction and other columns of the objects kept."""
     named = {"row": file.rows[mask]} if file.id is None else {file.id: file.ids[mask]}

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gpzed._types import FloatArray
-from gpzed.catalog import Catalog, open_writer
+from gpzed.catalog import Catalog, write_catalog
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.evaluation.stack import RedshiftDistribution, Stack
-from gpzed.workflows.predictions import PredictionFile, PredictionSource, read_predictions
+from gpzed.workflows.predictions import PredictionFile, PredictionSource, read_predictions, recorded
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,7 @@ class StackReport:
             }
             for k, (low, high) in enumerate(zip(nz.sample_edges[:-1], nz.sample_edges[1:], strict=True))
         ]
-        return {
-            "rows": self.n_rows,
-            "rows_skipped": self.n_skipped,
-            "members": self.n_members,
-            "samples": samples,
-        }
+        return {"rows": self.n_rows, "rows_skipped": self.n_skipped, "members": self.n_members, "samples": samples}
 
 
 def stack(
@@ -73,10 +68,6 @@ def stack(
         Objects with a lower ``z_coverage`` are left out.
     n_resamples, seed : int
         Of the bootstrap.
-
-    Returns
-    -------
-    StackReport
     """
     extra = [name for name in (weight, "z_coverage" if min_coverage > 0.0 else None) if name is not None]
     file = read_predictions(predictions, need_truth=False, columns=extra)
@@ -99,30 +90,19 @@ def stack(
 
 def _members(file: PredictionFile) -> int:
     """Return the members of the committee that the file's metadata tell of, if its components are all there."""
-    config = file.metadata.get("gpzed_config")
-    model = config.get("model") if isinstance(config, Mapping) else None
-    stored = model.get("n_members") if isinstance(model, Mapping) else None
+    stored = recorded(file.metadata, "gpzed_config", "model", "n_members")
     n_components = file.prediction.n_components
     if not isinstance(stored, int) or "z_weight_1" not in file.names:
         return 1
     return stored if n_components >= stored and n_components % stored <= 1 else 1
 
 
-def write_distribution(report: StackReport, path: str | os.PathLike[str], format: str | None = None) -> None:
-    """Write n(z) as a table: one row per bin in redshift, three columns per sample.
-
-    Parameters
-    ----------
-    report : StackReport
-    path : path
-    format : str, optional
-        Format, if the suffix does not tell.
-    """
+def write_distribution(report: StackReport, path: str | os.PathLike[str]) -> None:
+    """Write n(z) as a table: one row per bin in redshift, three columns per sample."""
     nz = report.distribution
     columns: dict[str, Any] = {"z_low": nz.edges[:-1], "z_high": nz.edges[1:]}
     for k in range(len(nz.n)):
         columns[f"nz_{k + 1}"] = nz.density[k]
         columns[f"nz_err_bootstrap_{k + 1}"] = nz.bootstrap_error[k]
         columns[f"nz_err_committee_{k + 1}"] = nz.committee_error[k]
-    with open_writer(path, format, {"gpzed_nz": report.to_dict()}) as writer:
-        writer.write(Catalog(columns))
+    write_catalog(Catalog(columns), path, metadata={"gpzed_nz": report.to_dict()})

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpzed._types import FloatArray, IntArray
-from gpzed.catalog import Catalog, Photometry, catalog_info, iter_catalog, open_writer
+from gpzed.catalog import Catalog, Photometry, catalog_info, iter_catalog
 from gpzed.catalog.conventions import ID_NAMES
 from gpzed.config import SchemaConfig
 from gpzed.errors import CatalogError, ConfigError
@@ -64,32 +64,17 @@ class SurveyOptions:
 
 @dataclass(frozen=True)
 class SurveyReport:
-    """What would gain most.
-
-    Attributes
-    ----------
-    cells : Catalog
-        One row per cell of colour and magnitude, by falling `gain_spectra`; columns are explained in the docs.
-    objects : Catalog
-        Objects worth a spectrum, in the order of choice, with the gain of each.
-    magnitude : str
-    colour : tuple of str
-    n_rows, n_used : int
-        Rows of the catalogue, and those that stand for them.
-    variance : float
-        Sum of the variances of all objects now; gains are in the same units.
-    edges : tuple of ndarray
-        Of the cells, in magnitude and in colour.
-    """
+    """What would gain most."""
 
     cells: Catalog
-    objects: Catalog
+    """One row per cell of colour and magnitude, by falling `gain_spectra`; columns are explained in the docs."""
+    objects: Catalog  # objects worth a spectrum, in the order of choice, with the gain of each
     magnitude: str
     colour: tuple[str, str]
-    n_rows: int
+    n_rows: int  # rows of the catalogue, and those that stand for them
     n_used: int
-    variance: float
-    edges: tuple[FloatArray, FloatArray]
+    variance: float  # sum of the variances of all objects now; gains are in the same units
+    edges: tuple[FloatArray, FloatArray]  # of the cells, in magnitude and in colour
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain JSON types."""
@@ -122,10 +107,6 @@ def survey(
     options : SurveyOptions, optional
     schema : SchemaConfig, optional
         Which column is what, if neither as in training nor to be guessed.
-
-    Returns
-    -------
-    SurveyReport
     """
     options, schema = options or SurveyOptions(), schema or SchemaConfig()
     trained = load_photoz_model(model)
@@ -150,7 +131,7 @@ def survey(
     if not can.any():
         raise ConfigError(f"no object is brighter than `max_magnitude` {options.max_magnitude} in {magnitude}")
     rows, gains = state.batch(options.n_spectra, np.flatnonzero(can), rng)
-    objects = _tabulate_objects(table, state, rows, gains, m, c, cell, options.cells)
+    objects = _tabulate_objects(table, state, rows, gains, m, c)
     total = float(state.weight @ state.prediction.variance)
     return SurveyReport(cells, objects, magnitude, colour, n_rows, len(table), total, edges)
 
@@ -173,52 +154,27 @@ def _axes(bands: tuple[str, ...], options: SurveyOptions) -> tuple[str, tuple[st
 
 
 def _sample(
-    trained: PhotozModel, catalogue: str | os.PathLike[str], schema_config: SchemaConfig, options: SurveyOptions
+    trained: PhotozModel, catalogue: str | os.PathLike[str], said: SchemaConfig, options: SurveyOptions
 ) -> tuple[Catalog, Inputs, int]:
     """Return a random part of the catalogue with the inputs of the model, less objects without a measurement."""
-    info = catalog_info(catalogue, format=schema_config.format, hdf5_group=schema_config.hdf5_group)
-    schema = matching_schema(info.names, trained.schema, schema_config, bool(trained.transformer.config.extinction))
-    known = [name for name in info.names if name.lower() in ID_NAMES][:1]
-    n = info.n_rows
-    wanted = np.zeros(n, dtype=bool)
-    wanted[np.random.default_rng(options.seed).permutation(n)[: options.max_objects]] = True
-    parts, rows, position = [], [], 0
-    columns = list(dict.fromkeys([*needed_columns(schema), *known]))
-    for chunk in iter_catalog(
-        catalogue, columns=columns, format=schema_config.format, hdf5_group=schema_config.hdf5_group
-    ):
-        picked = np.flatnonzero(wanted[position : position + len(chunk)])
-        if picked.size:
-            parts.append(make_inputs(chunk.take(picked), schema, trained.sentinels, trained.transformer))
-            ids = np.asarray(chunk.take(picked)[known[0]]) if known else picked + position
-            rows.append((picked + position, ids))
-        position += len(chunk)
-    if not parts:
+    info = catalog_info(catalogue, **said.access)
+    if not info.n_rows:
         raise CatalogError(f"'{info.path}' has no rows; there is nothing to plan for")
-    flags = np.concatenate([part.flags for part in parts])
-    seen = (flags & np.uint32(Flag.NO_MEASUREMENT)) == 0
-    first = parts[0].photometry
-    photometry = Photometry(
-        first.bands,
-        np.concatenate([part.photometry.values for part in parts])[seen],
-        np.concatenate([part.photometry.errors for part in parts])[seen],
-        np.concatenate([part.photometry.status for part in parts])[seen],
-        first.kind,
-        first.zero_point,
-        None,
-        first.report,
-    )
-    table = Catalog(
-        {
-            "row": np.concatenate([numbers for numbers, _ in rows])[seen],
-            "id": np.concatenate([ids for _, ids in rows])[seen],
-        }
-    )
-    if not len(table):
+    schema = matching_schema(info.names, trained.schema, said, trained.needs_ebv)
+    known = next((name for name in info.names if name.lower() in ID_NAMES), None)
+    wanted = np.zeros(info.n_rows, dtype=bool)
+    wanted[np.random.default_rng(options.seed).permutation(info.n_rows)[: options.max_objects]] = True
+    parts, position = [], 0
+    for chunk in iter_catalog(catalogue, columns=needed_columns(schema, known), **said.access):
+        parts.append(chunk.take(np.flatnonzero(wanted[position : position + len(chunk)])))
+        position += len(chunk)
+    table, rows = Catalog.concatenate(parts), np.flatnonzero(wanted)
+    inputs = make_inputs(table, schema, trained.sentinels, trained.transformer)
+    seen = np.flatnonzero((inputs.flags & np.uint32(Flag.NO_MEASUREMENT)) == 0)
+    if not len(seen):
         raise CatalogError(f"'{info.path}': no object has a measurement; there is nothing to plan for")
-    X = np.concatenate([part.X for part in parts])[seen]
-    errors = [part.X_std for part in parts if part.X_std is not None]
-    return table, Inputs(X, flags[seen], photometry, np.concatenate(errors)[seen] if errors else None), n
+    objects = Catalog({"row": rows[seen], "id": np.asarray(table[known])[seen] if known else rows[seen]})
+    return objects, inputs.take(seen), info.n_rows
 
 
 def _magnitudes(photometry: Photometry, band: str) -> FloatArray:
@@ -266,8 +222,7 @@ def _tabulate_cells(
     deeper: dict[str, FloatArray],
 ) -> Catalog:
     p, n_cells = state.prediction, options.cells
-    coverage = np.full(len(cell), np.nan) if p.coverage is None else p.coverage
-    rows = []
+    coverage, rows = _coverage(state), []
     for index in np.unique(cell[cell < n_cells**2]):
         members = np.flatnonzero(cell == index)
         if len(members) < MIN_CELL:
@@ -303,34 +258,24 @@ def _tabulate_cells(
 
 
 def _tabulate_objects(
-    table: Catalog,
-    state: Survey,
-    rows: IntArray,
-    gains: FloatArray,
-    magnitude: FloatArray,
-    colour: FloatArray,
-    cell: IntArray,
-    n_cells: int,
+    table: Catalog, state: Survey, rows: IntArray, gains: FloatArray, magnitude: FloatArray, colour: FloatArray
 ) -> Catalog:
     p = state.prediction
-    coverage = np.full(len(cell), np.nan) if p.coverage is None else p.coverage
-    return Catalog(
-        {
-            "order": np.arange(1, len(rows) + 1),
-            "row": np.asarray(table["row"])[rows],
-            "id": np.asarray(table["id"])[rows],
-            "gain": gains,
-            "gain_total": np.cumsum(gains),
-            "magnitude": magnitude[rows],
-            "colour": colour[rows],
-            "z_phot": p.z_phot[rows],
-            "z_std": p.std[rows],
-            "coverage": coverage[rows],
-        }
-    )
+    columns = {
+        "order": np.arange(1, len(rows) + 1),
+        "row": np.asarray(table["row"])[rows],
+        "id": np.asarray(table["id"])[rows],
+        "gain": gains,
+        "gain_total": np.cumsum(gains),
+        "magnitude": magnitude[rows],
+        "colour": colour[rows],
+        "z_phot": p.z_phot[rows],
+        "z_std": p.std[rows],
+        "coverage": _coverage(state)[rows],
+    }
+    return Catalog(columns)
 
 
-def write_table(table: Catalog, path: str | os.PathLike[str]) -> None:
-    """Write one of the tables of a report; the suffix says in which format."""
-    with open_writer(path) as writer:
-        writer.write(table)
+def _coverage(state: Survey) -> FloatArray:
+    p = state.prediction
+    return np.full(len(p), np.nan) if p.coverage is None else p.coverage

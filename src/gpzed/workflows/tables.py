@@ -19,18 +19,11 @@ IN_MEMORY = "a table in memory"
 
 @dataclass(frozen=True)
 class Table:
-    """A table in memory.
+    """A table in memory."""
 
-    Attributes
-    ----------
-    data : object
-        As the user gave it.
-    library : str
-        Where its kind comes from: "pandas", "polars", "astropy", "pyarrow", "gpzed", or "" for a mapping of arrays.
-    """
-
-    data: Any
+    data: Any  # as the user gave it
     library: str
+    """Where its kind comes from: "pandas", "polars", "astropy", "pyarrow", "gpzed", or "" for a mapping of arrays."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -63,22 +56,9 @@ class Table:
 
 
 def as_table(data: Any, schema: SchemaConfig | None = None) -> Table:
-    """Return a table of any library, or the rows of a file, behind one interface.
-
-    Parameters
-    ----------
-    data : pandas, polars or pyarrow data frame, astropy table, mapping of str to array, Catalog, or path
-    schema : SchemaConfig, optional
-        Format and group of a file.
-
-    Raises
-    ------
-    CatalogError
-        It is none of these.
-    """
+    """Return a table of any library, or the rows of a file, behind one interface."""
     if is_path(data):
-        access = {} if schema is None else {"format": schema.format, "hdf5_group": schema.hdf5_group}
-        return Table(read_catalog(data, **access), "gpzed")
+        return Table(read_catalog(data, **(schema or SchemaConfig()).access), "gpzed")
     library = next((kind.__module__.partition(".")[0] for kind in type(data).__mro__ if _is_known(kind)), None)
     if library in _READERS and hasattr(data, "__getitem__"):
         return Table(data, str(library))

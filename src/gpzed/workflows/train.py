@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 import gpzed
-from gpzed._files import file_hash, require_folder
-from gpzed.catalog import Catalog, PhotometrySchema
+from gpzed._files import check_output, file_hash
+from gpzed.catalog import Catalog, PhotometrySchema, identify
 from gpzed.config import RunConfig, as_config
 from gpzed.errors import ConfigError
 from gpzed.evaluation import evaluate
@@ -26,32 +26,17 @@ from gpzed.workflows.training_set import TrainingPlan, TrainingSet, prepare, pre
 
 @dataclass(frozen=True)
 class TrainReport:
-    """What a training run did.
-
-    Attributes
-    ----------
-    plan : TrainingPlan
-    model_path : str
-        Of the model file; empty if none was written.
-    n_basis, n_members : int
-    seconds : float
-        Wall time of the training proper, of the slowest member.
-    status : tuple of str
-        Why each member stopped.
-    validation_score : tuple of float
-        Mean log-likelihood of the held-out rows, for each member.
-    scores : dict of str to dict
-        Metrics by part of the split (train, validation, test), where it has rows.
-    """
+    """What a training run did."""
 
     plan: TrainingPlan
-    model_path: str
+    model_path: str  # of the model file; empty if none was written
     n_basis: int
     n_members: int
-    seconds: float
-    status: tuple[str, ...]
-    validation_score: tuple[float | None, ...]
+    seconds: float  # wall time of the training proper, of the slowest member
+    status: tuple[str, ...]  # why each member stopped
+    validation_score: tuple[float | None, ...]  # mean log-likelihood of the held-out rows, for each member
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Metrics by part of the split (train, validation, test), where it has rows."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain JSON types."""
@@ -113,10 +98,14 @@ def train(
         name = os.fspath(target) if is_path(target) else IN_MEMORY
         settled = settled.override("weights", method="target", target=name)
     run, progress = run or Run(), progress or Progress()
+    given = (data, target, config, settled.weights.target or None)
+    inputs = [path for path in given if isinstance(path, str | os.PathLike)]
     if output is not None:
         state = run.checkpoint or Path(f"{os.fspath(output)}.checkpoint")
         run = replace(run, checkpoint=state, keep_checkpoint=True)
-        require_folder(output, "the model")
+        check_output(output, "the model", inputs)
+    if run.checkpoint is not None:
+        check_output(run.checkpoint, "the checkpoint", [*inputs, output])
     _check_checkpoints(run, resume)
     with run.client() as client:
         rows, parts = _prepare(data, settled, progress, None if is_path(target) else target, client)
@@ -139,16 +128,16 @@ def _prepare(
         from gpzed.distributed.train import prepare_on_cluster
 
         return prepare_on_cluster(client, data, config, progress)
-    rows = prepare(data, config, progress, target)
-    return (replace(rows, digest=file_hash(data)) if is_path(data) else rows), None
+    if not is_path(data):
+        return prepare(data, config, progress, target), None
+    identity = identify(data)
+    rows = replace(prepare(data, config, progress, target), digest=file_hash(data))
+    identity.check_unchanged()
+    return rows, None
 
 
 def train_table(
-    table: Catalog,
-    schema: PhotometrySchema,
-    config: RunConfig | None = None,
-    *,
-    progress: Progress | None = None,
+    table: Catalog, schema: PhotometrySchema, config: RunConfig | None = None, *, progress: Progress | None = None
 ) -> PhotozModel:
     """Train a model on a table in memory; for front ends that read catalogues themselves.
 
@@ -159,7 +148,6 @@ def train_table(
     schema : PhotometrySchema
         Which column is what; the section [schema] of the configuration is not looked at.
     config : RunConfig, optional
-    progress : Progress, optional
 
     Returns
     -------
@@ -174,13 +162,7 @@ def train_table(
 def _photoz_model(model: GPzRegressor, rows: TrainingSet, config: RunConfig, provenance: dict[str, Any]) -> PhotozModel:
     z = rows.z[rows.split.train]
     return PhotozModel(
-        model,
-        rows.plan.schema,
-        rows.transformer,
-        config,
-        float(z.mean()),
-        float(max(z.var(), 1e-12)),
-        provenance,
+        model, rows.plan.schema, rows.transformer, config, float(z.mean()), float(max(z.var(), 1e-12)), provenance
     )
 
 

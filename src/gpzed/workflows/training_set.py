@@ -45,34 +45,16 @@ from gpzed.workflows.tables import as_table, is_path
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """What a training run will do, found out without training.
-
-    Attributes
-    ----------
-    info : CatalogInfo
-    schema : PhotometrySchema
-    counts : dict of str to int
-        Rows read, left out by reason, and by part of the split.
-    sentinels : SentinelReport
-        Of the rows with a redshift.
-    features : tuple of str
-        Inputs of the model.
-    flags : dict of str to int
-        Training rows by flag.
-    redshift_range : tuple of float
-        Lowest and highest redshift of the rows used.
-    no_redshift : dict of str to int
-        Rows without a redshift, by what stands in its place.
-    """
+    """What a training run will do, found out without training."""
 
     info: CatalogInfo
     schema: PhotometrySchema
-    counts: dict[str, int]
-    sentinels: SentinelReport
-    features: tuple[str, ...]
-    flags: dict[str, int]
-    redshift_range: tuple[float, float]
-    no_redshift: dict[str, int]
+    counts: dict[str, int]  # rows read, left out by reason, and by part of the split
+    sentinels: SentinelReport  # of the rows with a redshift
+    features: tuple[str, ...]  # inputs of the model
+    flags: dict[str, int]  # training rows by flag
+    redshift_range: tuple[float, float]  # lowest and highest redshift of the rows used
+    no_redshift: dict[str, int]  # rows without a redshift, by what stands in its place
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON types."""
@@ -104,18 +86,7 @@ class TrainingSet:
 
 
 def plan_training(data: Any, config: RunConfig | None = None, progress: Progress | None = None) -> TrainingPlan:
-    """Find out what `train` would do, short of training.
-
-    Parameters
-    ----------
-    data : path or table
-    config : RunConfig, optional
-    progress : Progress, optional
-
-    Returns
-    -------
-    TrainingPlan
-    """
+    """Find out what `train` would do, short of training."""
     return prepare(data, config or RunConfig(), progress or Progress()).plan
 
 
@@ -129,7 +100,7 @@ def prepare(data: Any, config: RunConfig, progress: Progress, target: Any = None
     if given is not None:
         return prepare_table(given.catalog(columns), info, schema, config, target)
     progress.say(f"reading {info.n_rows:,} rows, {len(columns)} columns of '{info.path}'")
-    table = read_catalog(data, columns=columns, format=config.schema.format, hdf5_group=config.schema.hdf5_group)
+    table = read_catalog(data, columns=columns, **config.schema.access)
     return prepare_table(table, info, schema, config, target)
 
 

@@ -1,0 +1,192 @@
+"""Commands run in child processes that may be killed, starved or lied to, and the files that they work on."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from gpzed.catalog import Catalog, write_catalog
+from gpzed.cli import main
+from gpzed.cli.app import COMMANDS
+from gpzed.simulate import simulate_survey
+from gpzed.workflows import load_photoz_model
+
+PATIENCE_SECONDS = 120.0
+"""A command that takes longer than this hangs."""
+HANGS = 99
+TRAINING = """
+[model]
+n_basis = 5
+[training]
+max_iter = 6
+n_epochs = 2
+"""
+"""The default committee, but small."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended: exit code (minus the signal that killed it), what it printed, and how long it took."""
+
+    code: int
+    text: str
+    seconds: float
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether it told what it has to tell in its own words."""
+        return "Traceback" not in self.text and "leaked" not in self.text and self.code not in (-6, -11)
+
+
+class Child:
+    """A command in a forked process: what is imported already need not be imported again."""
+
+    def __init__(self, words: list[str], log: Path, prepare: Callable[[], None] = lambda: None) -> None:
+        self.log, self.started = log, time.monotonic()
+        self.code: int | None = None
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if not self.pid:
+            code = 70
+            try:
+                code = _run(words, log, prepare)
+            finally:
+                os._exit(code)
+
+    def poll(self) -> bool:
+        """Tell whether it has ended."""
+        if self.code is None:
+            done, status = os.waitpid(self.pid, os.WNOHANG)
+            self.code = os.waitstatus_to_exitcode(status) if done else None
+        return self.code is not None
+
+    def end(self) -> Ended:
+        """Wait for the end; what hangs is killed."""
+        while not self.poll() and time.monotonic() - self.started < PATIENCE_SECONDS:
+            time.sleep(0.002)
+        if self.code is None:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            self.code = HANGS
+        return Ended(self.code, self.log.read_text(errors="replace"), time.monotonic() - self.started)
+
+
+def _run(words: list[str], log: Path, prepare: Callable[[], None]) -> int:
+    descriptor = os.open(log, os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
+    sys.argv = ["gpzed", *words]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        prepare()
+        return main(words)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        return 70
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+def run(words: list[str], log: Path, prepare: Callable[[], None] = lambda: None) -> Ended:
+    """Run a command to its end."""
+    return Child(words, log, prepare).end()
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command that writes one output; `{out}` stands for it among the words."""
+
+    name: str
+    words: tuple[str, ...]
+    output: str
+    can_resume: bool = True
+
+    def to(self, folder: Path, *more: str) -> list[str]:
+        """Return the words, with an output in a folder."""
+        return [word.replace("{out}", str(folder / self.output)) for word in (*self.words, *more)]
+
+    def resumed(self, folder: Path) -> list[str]:
+        """Return the words that finish what was interrupted."""
+        return self.to(folder, *(["--resume"] if self.can_resume else []))
+
+
+class Bench:
+    """Inputs, jobs, and the outputs that these give when nobody disturbs them."""
+
+    def __init__(self, folder: Path, rows: int = 1200) -> None:
+        for module in ("astropy.io.fits", "h5py", "pyarrow.parquet", *(module for module, _ in COMMANDS.values())):
+            importlib.import_module(module)  # once, for all children
+        self.folder = folder
+        self.log = folder / "log.txt"
+        (folder / "many").mkdir()
+        (folder / "run.toml").write_text(TRAINING)
+        self._simulate("train", 400, 0)
+        self._simulate("other", 400, 1)
+        self._simulate("survey", rows, 2)
+        for k in range(4):
+            self._simulate(f"many/{k}", rows // 4, 3 + k)
+        self.model, self.predictions = folder / "model.gpzed", folder / "predictions.parquet"
+        self.must(["train", self.file("train"), "--config", self.file("run.toml"), "-o", str(self.model)])
+        self.must(["predict", str(self.model), self.file("survey"), "-o", str(self.predictions)])
+
+    def _simulate(self, name: str, rows: int, seed: int) -> None:
+        table = Catalog(simulate_survey(rows, random_state=seed, only_spectroscopic=True).columns())
+        write_catalog(table, self.folder / f"{name}.parquet")
+
+    def file(self, name: str) -> str:
+        """Return the path of an input; Parquet if it has no suffix."""
+        return str(self.folder / (name if "." in name or name == "many" else f"{name}.parquet"))
+
+    def must(self, words: list[str]) -> Ended:
+        """Run a command that has to succeed."""
+        ended = run(words, self.log)
+        assert ended.code == 0, ended.text
+        return ended
+
+    def train(self) -> Job:
+        """Return a training job that leaves a checkpoint after every step."""
+        options = ("--config", self.file("run.toml"), "--checkpoint-every", "1")
+        return Job("train", ("train", self.file("train"), *options, "-o", "{out}"), "model.gpzed")
+
+    def predict(self, suffix: str, source: str = "survey", *options: str) -> Job:
+        """Return a prediction job of many chunks."""
+        words = ("predict", str(self.model), self.file(source), "--chunk-rows", "100", *options, "-o", "{out}")
+        return Job(f"predict {source} {suffix}".strip(), words, f"out.{suffix}" if suffix else "out")
+
+    def report(self) -> Job:
+        """Return a job that writes a page."""
+        return Job("report", ("report", str(self.predictions), "-o", "{out}"), "page.html", can_resume=False)
+
+    def others(self) -> list[Job]:
+        """Return jobs of the other commands that write."""
+        predictions, model, survey = str(self.predictions), str(self.model), self.file("survey")
+        return [
+            Job("select", ("select", predictions, "--keep", "0.5", "-o", "{out}"), "kept.csv", can_resume=False),
+            Job("nz", ("nz", predictions, "-o", "{out}"), "nz.parquet", can_resume=False),
+            Job("nz figure", ("nz", predictions, "--figure", "{out}"), "nz.png", can_resume=False),
+            Job("survey", ("survey", model, survey, "--n-spectra", "5", "-o", "{out}"), "cells.fits", can_resume=False),
+        ]
+
+
+def content(path: Path) -> object:
+    """Return what has to be the same: the bytes of a file or folder, the predictions of a model."""
+    if path.suffix == ".gpzed":
+        model = load_photoz_model(path).regressor
+        inputs = np.random.default_rng(0).normal(20.0, 1.0, (50, model.n_features_in_))
+        prediction = model.predict_distribution(inputs)
+        return prediction.means.tobytes(), prediction.std.tobytes()
+    if path.is_dir():
+        return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+    return path.read_bytes()

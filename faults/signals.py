@@ -1,0 +1,184 @@
+"""Signals at random moments, two writers on one output, and runs resumed as something else."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from faults.campaign import Case
+from faults.children import Bench, Child, Ended, Job, content
+from faults.children import run as run_command
+
+CASES = 40
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+REST_SECONDS = 0.3
+"""Time that workers of a cluster get to notice that their client is gone."""
+
+
+def run(cases: int, rng: np.random.Generator, folder: Path) -> Iterator[Case]:
+    """Interrupt and resume every kind of job in turn; every tenth case is about two writers or another run."""
+    bench = Bench(folder)
+    with contextlib.ExitStack() as stack:
+        jobs = [
+            bench.train(),
+            *(bench.predict(suffix) for suffix in ("parquet", "csv", "hdf5", "fits")),
+            bench.predict("parquet", "many"),
+            bench.report(),
+        ]
+        if importlib.util.find_spec("distributed"):
+            jobs.insert(1, bench.predict("", "many", "--dask", stack.enter_context(_cluster())))
+        smooth = [_undisturbed(job, bench) for job in jobs]
+        special = [_two_writers, _another_run]
+        for number in range(cases):
+            if number % 10 == 9:
+                yield special[number // 10 % 2](bench, smooth[:7:2][number // 20 % 4], rng)
+            else:
+                target = smooth[number % len(smooth)]
+                chosen = SIGNALS[int(rng.integers(len(SIGNALS)))]
+                yield _interrupt(bench, target, chosen, rng.uniform(0.0, 1.05) * target.seconds)
+
+
+@dataclass(frozen=True)
+class Smooth:
+    """A job, what it gives when nothing happens, and how long that takes."""
+
+    job: Job
+    content: object
+    seconds: float
+
+
+@contextlib.contextmanager
+def _cluster() -> Iterator[str]:
+    """Give the address of a cluster of its own, whose client may come and go."""
+    import subprocess
+    import sys
+
+    code = (
+        "from gpzed.distributed.connection import local_cluster\n"
+        "with local_cluster(2) as cluster:\n    print(cluster.scheduler_address, flush=True); input()"
+    )
+    command = [sys.executable, "-c", f"if __name__ == '__main__':\n    exec({code!r})"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.communicate("\n")
+
+
+def _undisturbed(job: Job, bench: Bench) -> Smooth:
+    with _workspace(bench) as work:
+        ended = bench.must(job.to(work))
+        return Smooth(job, content(work / job.output), ended.seconds)
+
+
+@contextlib.contextmanager
+def _workspace(bench: Bench) -> Iterator[Path]:
+    work = bench.folder / "work"
+    work.mkdir()
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _interrupt(bench: Bench, smooth: Smooth, chosen: signal.Signals, delay: float) -> Case:
+    """Send a signal after a while, then finish the job: the output has to be the one of an undisturbed run."""
+    job, fault = smooth.job, f"{chosen.name} in {smooth.job.name}"
+    with _workspace(bench) as work:
+        child = Child(job.to(work), bench.log)
+        time.sleep(delay)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child.pid, chosen)
+        first = child.end()
+        if not first.is_clear or first.code not in (0, 1, -chosen):
+            return Case(fault, "unclear end", False, f"after {delay:.3f} s: {first}")
+        half = _whole_or_absent(work, smooth)
+        if half:
+            return Case(fault, "half a file", False, f"after {delay:.3f} s: {half}")
+        if first.code == 0:
+            return _judge(work, smooth, fault, "finished first", first)
+        if "--dask" in job.words:
+            time.sleep(REST_SECONDS)
+        return _judge(work, smooth, fault, "identical after resume", run_command(job.resumed(work), bench.log))
+
+
+def _whole_or_absent(work: Path, smooth: Smooth) -> str:
+    out = work / smooth.job.output
+    if not out.exists():
+        return ""
+    if out.is_dir():
+        expected = smooth.content
+        assert isinstance(expected, dict)
+        wrong = [
+            file.name for file in out.rglob("*.parquet")
+            if not file.name.startswith(".") and file.read_bytes() != expected[str(file.relative_to(out))]
+        ]  # fmt: skip
+        return ", ".join(wrong)
+    return "" if content(out) == smooth.content else out.name
+
+
+def _judge(work: Path, smooth: Smooth, fault: str, outcome: str, ended: Ended) -> Case:
+    """Compare the output with that of an undisturbed run, and look for what else was left."""
+    if ended.code != 0 or not ended.is_clear:
+        return Case(fault, "not resumed", False, str(ended))
+    if not (work / smooth.job.output).exists() or content(work / smooth.job.output) != smooth.content:
+        return Case(fault, "other output", False, str(ended))
+    left = sorted(path.name for path in work.iterdir() if path.name != smooth.job.output)
+    if left:
+        return Case(fault, "files left", False, ", ".join(left))
+    return Case(fault, outcome, True)
+
+
+def _two_writers(bench: Bench, smooth: Smooth, rng: np.random.Generator) -> Case:
+    """Start a job twice: one may be refused, but the output has to be whole."""
+    job, fault = smooth.job, f"two writers in {smooth.job.name}"
+    with _workspace(bench) as work:
+        first = Child(job.to(work), bench.log)
+        time.sleep(rng.uniform(0.0, 0.5) * smooth.seconds)
+        second = Child(job.to(work), bench.folder / "second.txt")
+        ends = first.end(), second.end()
+        for ended in ends:
+            refused = ended.code == 2 and ("in use by" in ended.text or "interrupted run" in ended.text)
+            if not ended.is_clear or not (ended.code == 0 or refused):
+                return Case(fault, "unclear end", False, str(ended))
+        if all(ended.code for ended in ends):
+            return Case(fault, "both refused", False, str(ends))
+        outcome = "both finished" if not any(ended.code for ended in ends) else "one refused"
+        return _judge(work, smooth, fault, outcome, replace(ends[0], code=0))
+
+
+def _another_run(bench: Bench, smooth: Smooth, rng: np.random.Generator) -> Case:
+    """Kill a job, and resume it with other options or other data: that is refused, and the right one still works."""
+    job = smooth.job
+    fault = f"{job.name} resumed as another run"
+    others = {
+        "train": [["--seed", "1"], ["--n-basis", "6"], ["--members", "2"]],
+        "predict": [["--point", "mode"], ["--no-positive"], ["--quantiles", "0.5"], ["--chunk-rows", "90"]],
+    }.get(job.words[0], [])
+    other = replace(job, words=tuple(word.replace(bench.file("train"), bench.file("other")).replace(
+        bench.file("survey"), bench.file("other")) for word in job.words))  # fmt: skip
+    with _workspace(bench) as work:
+        child = Child(job.to(work), bench.log)
+        while not list(work.glob("*.parts/*.npy")) + list(work.glob("[!.]*.checkpoint*")):
+            if child.poll():
+                return _judge(work, smooth, fault, "finished first", child.end())
+            time.sleep(0.001)
+        os.kill(child.pid, signal.SIGKILL)
+        if child.end().code == 0 or (work / job.output).exists():
+            return Case(fault, "finished first", True)
+        changes = [job.to(work, *more, "--resume") for more in others] + [other.resumed(work)]
+        words = changes[int(rng.integers(len(changes)))]
+        ended = run_command(words, bench.log)
+        if ended.code not in (1, 2) or not ended.is_clear:
+            return Case(fault, "not refused", False, f"{words}: {ended}")
+        return _judge(work, smooth, fault, "refused", run_command(job.resumed(work), bench.log))
