@@ -22,7 +22,7 @@ from gpzed.model.plan import Plan, Recipe
 from gpzed.model.recalibration import MIN_ROWS, Recalibration, fit_recalibration
 from gpzed.model.run import HEADS_STAGE, Run, StepInfo
 from gpzed.model.sources import Source
-from gpzed.model.training import Session, Watch, train_member
+from gpzed.model.training import Session, Trained, Watch, train_member
 from gpzed.prediction import OF_ALL, Prediction
 
 
@@ -101,20 +101,23 @@ def train_committee(source: Source, plan: Plan, run: Run) -> Committee:
     n_parallel = min(plan.n_members, n_threads) if run.cluster is None else 1  # each member has the whole cluster
     *generators, other = np.random.default_rng(plan.random_state).spawn(plan.n_members + 1)
     jobs = _Jobs(source, plan, run, generators, max(1, n_threads // n_parallel))
-    members = []
+    trained: list[Trained] = []
     with single_threaded_blas():
         try:
             if n_parallel > 1:
-                members = jobs.run_in_parallel(n_parallel)
+                trained = jobs.run_in_parallel(n_parallel)
             else:
                 for index in range(plan.n_members):
-                    members.append(train_member(*jobs.prepare(index)))
+                    trained.append(train_member(*jobs.prepare(index)))
         except TrainingInterruptedError:
             raise TrainingInterruptedError(f"training was stopped; {_what_is_kept(run)}") from None
-        committee = Committee(tuple(members), learn_coverage(jobs.first, other) if plan.coverage else None)
+        coverage = learn_coverage(jobs.first, other) if plan.coverage else None
+        committee = Committee(tuple(member for member, _ in trained), coverage)
         rows = source.unseen(jobs.first) if plan.recalibration is not None else None
         if rows is not None and len(rows.y) >= MIN_ROWS:
-            committee = _recalibrate(committee, rows, plan.recalibration == "local", Team(n_threads), other)
+            blind = Committee(tuple(blind for _, blind in trained), coverage)
+            recalibration = _recalibrate(blind, rows, plan.recalibration == "local", Team(n_threads), other)
+            committee = replace(committee, recalibration=recalibration)
     if jobs.first.has_errors:
         sample = jobs.first.sample(MIXTURE_ROWS, np.random.default_rng(0))
         warn_of_large_errors(sample.X, sample.X_std)
@@ -148,7 +151,7 @@ class _Jobs:
         watch.resume((recipe, seed), data)
         return data, recipe, rng, self.n_threads, watch
 
-    def run_in_parallel(self, n_parallel: int) -> list[Member]:
+    def run_in_parallel(self, n_parallel: int) -> list[Trained]:
         """Train all members; an error or interrupt in one halts the others at their next step."""
         with ThreadPoolExecutor(n_parallel) as pool:
             futures = [
@@ -228,8 +231,8 @@ def _what_is_kept(run: Run) -> str:
 
 def _recalibrate(
     committee: Committee, rows: RawRows, is_local: bool, team: Team, rng: np.random.Generator
-) -> Committee:
-    """Compare predictions for rows that no member was trained on with their targets."""
+) -> Recalibration:
+    """Compare predictions for rows that no member was trained on, nor its posterior, with their targets."""
     X, y, omega, X_std = rows
     shares = committee.coverage.shares(X) if is_local and committee.coverage is not None else None
-    return replace(committee, recalibration=fit_recalibration(committee.mixed(X, team, X_std), y, omega, shares, rng))
+    return fit_recalibration(committee.mixed(X, team, X_std), y, omega, shares, rng)
