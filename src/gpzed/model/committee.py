@@ -80,6 +80,34 @@ class Committee:
         parts = [Prediction.of(member.components(X, team, X_std)) for member in self.members]
         return parts[0] if len(parts) == 1 else Prediction.mixture(parts)
 
+    def draw(self, X: FloatArray, n_samples: int, rng: np.random.Generator, team: Team) -> FloatArray:
+        """Draw functions without noise, (n, n_samples): a member for each, for each object a Gaussian by its share.
+
+        Recalibration and coverage move and widen draws as they do predictions.
+        """
+        components = self.predict(X, team).components
+        chosen = rng.integers(len(self.members), size=n_samples)
+        values = np.empty((len(X), n_samples))
+        for index, member in enumerate(self.members):
+            picked = np.flatnonzero(chosen == index)
+            own, extra = (np.flatnonzero(components.member == label) for label in (index, OF_ALL))
+            shares = np.hstack([len(self.members) * components.weights[:, own], components.weights[:, extra]])
+            which = _choose(shares, len(picked), rng)
+            deviates = np.where(which < len(own), member.draw(X, which, rng), rng.standard_normal(which.shape))
+            columns = np.concatenate([own, extra])[which]
+            mean, variance = (
+                np.take_along_axis(array, columns, axis=1) for array in (components.means, components.model_variances)
+            )
+            values[:, picked] = mean + np.sqrt(variance) * deviates
+        return values
+
+
+def _choose(shares: FloatArray, size: int, rng: np.random.Generator) -> IntArray:
+    """Choose columns at random, in proportion to the shares of each row, (n, size)."""
+    edges = np.cumsum(shares, axis=1)
+    at = rng.random((len(shares), size)) * edges[:, -1:]
+    return np.asarray((at[:, :, None] >= edges[:, None, :-1]).sum(axis=2))
+
 
 def train_committee(source: Source, plan: Plan, run: Run) -> Committee:
     """Train all members, then learn coverage and recalibration.
