@@ -5,7 +5,7 @@
 
 Draws training sets of a function of four inputs whose noise varies, trains on each with the paper's 100 basis functions
 (a third of the rows at most), and compares the mean log-likelihood of the held-out rows, as recalibration sees it, with
-that of 20,000 fresh rows; and scores the fresh rows without and with recalibration. A fifth of the rows is held out, and
+that of 20,000 fresh rows; and scores the fresh rows without and with recalibration. A fifth of the rows is held out;
 30 of them are enough to recalibrate (200 by default), so that small training sets are put to the test, too.
 """
 

@@ -109,8 +109,8 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         member = self.members_[0]
         if member.mixture is not None:
             raise AttributeError(
-                f"`{name}` is a parameter of models with one head, and this one predicts with {member.n_heads}. Fit with "
-                "`n_heads=1` to have it, or look at `members_[0].parameters`: the model that the heads started from."
+                f"`{name}` is a parameter of models with one head, and this one predicts with {member.n_heads}. Fit "
+                "with `n_heads=1` to have it, or look at `members_[0].parameters`: the model that the heads started from."
             )
         return member
 
