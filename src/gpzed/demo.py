@@ -134,7 +134,8 @@ def _draw(out: Path, model_file: Path, predictions: Path) -> None:
         "variance": plot_variance_boxes(uncertainty_boxes(z, prediction, whiskers=(0.05, 0.95))),
         "redshift_distribution": plot_redshift_distribution(z, prediction),
         "training_history": plot_history(model.reports_),
-        "sparsity": plot_sparsity(model.weight_precisions_, model.noise_weight_precisions_),
     }
+    if model.n_heads == 1:
+        figures["sparsity"] = plot_sparsity(model.weight_precisions_, model.noise_weight_precisions_)
     for name, ax in figures.items():
         save_figure(ax, out / f"{name}.png")

@@ -10,7 +10,11 @@ import pytest
 from gpzed import Run
 from gpzed.engine.threads import Team
 from gpzed.errors import ConvergenceWarning
+from gpzed.gp.predictive import responses_of
+from gpzed.incomplete.patterns import RawRows
 from gpzed.model import StepInfo, training
+from gpzed.model.data import ArrayData
+from gpzed.model.options import make_recipe
 from helpers import CODES, one_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
@@ -43,17 +47,60 @@ def test_predictions_are_consistent(wave, n_members):
     np.testing.assert_allclose(both(model, X[rows]), both(model, X)[:, rows], rtol=1e-12)
 
 
-def test_sample_y_has_the_posterior_moments(wave):
+def test_draws_have_the_moments_and_correlations_of_the_posterior(wave):
     X, y = wave
     model = quick().fit(X, y)
-    p = model.predict_distribution(X[:5])
+    p, member = model.predict_distribution(X[:5]), model.members_[0]
     draws = model.sample_y(X[:5], 20_000, random_state=1)
-    assert draws.shape == (5, 20_000)
-    error = np.sqrt(p.model_variance / 20_000)
-    assert np.all(np.abs(draws.mean(axis=1) - p.mean) < 5 * error)
-    np.testing.assert_allclose(draws.var(axis=1), p.model_variance, rtol=0.06)
+    Phi = responses_of(member.expected(X[:5]), member.state)
+    covariance = member.standardisation.y_scale**2 * Phi @ member.posterior.factor.inverse @ Phi.T
+    std = np.sqrt(p.model_variance)
+    assert np.all(np.abs(draws.mean(axis=1) - p.mean) < 5 * std / np.sqrt(20_000))
+    assert np.all(np.abs(np.cov(draws) - covariance) < 5 * np.outer(std, std) * np.sqrt(2 / 20_000))
     np.testing.assert_array_equal(draws, model.sample_y(X[:5], 20_000, random_state=1))
     assert not np.array_equal(draws, model.sample_y(X[:5], 20_000, random_state=2))
+
+
+@pytest.mark.parametrize("n_heads", [1, 3])
+def test_held_out_rows_are_judged_by_posteriors_they_did_not_enter(wave, n_heads):
+    X, y = wave
+    y = y * np.where(np.arange(len(y)) % 3 == 0, -1.0, 1.0)
+    train, valid = (RawRows(X[rows], y[rows], np.ones(150)) for rows in (slice(150), slice(150, None)))
+    model = quick(n_heads=n_heads)
+    model.n_features_in_ = 2
+    recipe = make_recipe(model, 150)
+    both = [
+        training.train_member(ArrayData(train, valid, valid_is_part=is_part), recipe, np.random.default_rng(0))
+        for is_part in (True, False)
+    ]
+    (member, blind), (without, same) = both
+    rows, team = X[150:], Team(1)
+    judged = blind.components(rows, team)
+    for name in ("weights", "means", "model_variances", "noise_variances"):
+        np.testing.assert_array_equal(getattr(judged, name), getattr(without.components(rows, team), name))
+        np.testing.assert_array_equal(getattr(judged, name), getattr(same.components(rows, team), name))
+    assert np.all(judged.model_variances > member.components(rows, team).model_variances)
+
+
+@pytest.mark.parametrize("has_gaps", [False, True])
+@pytest.mark.parametrize("options", [{"n_heads": 3}, {"n_heads": 3, "n_members": 2, "coverage": True}], ids=str)
+def test_draws_come_from_the_model_that_predicts(wave, options, has_gaps):
+    X, y = wave
+    y = y * np.where(np.arange(len(y)) % 3 == 0, -1.0, 1.0)
+    if has_gaps:
+        X = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
+    model = quick(**options).fit(X, y)
+    X = np.vstack([X[:5], [[40.0, 40.0]]])
+    parts = model.predict_distribution(X).components
+    mean = (parts.weights * parts.means).sum(axis=1)
+    variance = (parts.weights * (parts.model_variances + parts.means**2)).sum(axis=1) - mean**2
+    draws = model.sample_y(X, 30_000, random_state=1)
+    assert np.all(np.abs(draws.mean(axis=1) - mean) < 5 * np.sqrt(variance / 30_000))
+    np.testing.assert_allclose(draws.var(axis=1), variance, rtol=0.1)
+    assert not np.array_equal(model.basis_centers_, model.members_[0].parameters.P)
+    assert model.weights_.shape == (model.members_[0].layout.n_weights, 3)
+    with pytest.raises(AttributeError, match="predicts with 3"):
+        _ = model.weight_precisions_
 
 
 @pytest.mark.parametrize("code", CODES)

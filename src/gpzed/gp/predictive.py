@@ -1,4 +1,4 @@
-"""Predictive mean, model variance and noise variance (Eq. 5.8-5.10), and samples of functions."""
+"""Predictive mean, model variance and noise variance (Eq. 5.8-5.10)."""
 
 from __future__ import annotations
 
@@ -130,21 +130,11 @@ def variance_forms(parameters: Parameters, layout: Layout, posterior: Posterior)
     return QuadraticForms(parameters.P, Lambda, np.stack([np.outer(w, w), posterior.factor.inverse]))
 
 
-def sample_functions(
-    X: FloatArray,
-    state: State,
-    posterior: Posterior,
-    n_samples: int,
-    rng: np.random.Generator,
-    blur: IntArray | None = None,
-) -> FloatArray:
-    """Draw functions from the posterior: weights w ~ N(w_mean, S^-1), values ``Phi w`` of shape (n, n_samples)."""
-    epsilon = rng.standard_normal((len(posterior.w_mean), n_samples))
-    w = posterior.w_mean[:, None] + posterior.factor.whitener.T @ epsilon
-    values = np.empty((len(X), n_samples))
+def responses_of(X: FloatArray, state: State, blur: IntArray | None = None) -> FloatArray:
+    """Return the basis functions at whitened inputs, (n, n_weights)."""
     groups = [np.arange(len(X))] if blur is None else by_blur(blur, len(X))
+    Phi = np.empty((len(X), state.n_weights))
     for rows in groups:
         block = Block.of_inputs(X[rows], 0 if blur is None else int(blur[rows[0]]))
-        _, Phi, _ = responses(block, Scratch(), state)
-        values[rows] = Phi.T @ w
-    return values
+        Phi[rows] = responses(block, Scratch(), state)[1].T
+    return Phi

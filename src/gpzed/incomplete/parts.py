@@ -53,6 +53,16 @@ class RowParts(NamedTuple):
         np.add.at(total, self.row, self.probability[:, None] * values)
         return total
 
+    def positions(self, n: int, n_inputs: int) -> IntArray:
+        """Return where the parts of each of n rows are, (n, n_inputs); those that a row lacks repeat its likeliest."""
+        row = np.arange(n) if self.row is None else self.row
+        rank = np.zeros(n, dtype=np.intp) if self.rank is None else self.rank
+        likely = np.zeros(n, dtype=np.intp)
+        likely[row[::-1]] = np.arange(len(row))[::-1]
+        where = np.repeat(likely[:, None], n_inputs, axis=1)
+        where[row, rank] = np.arange(len(row))
+        return where
+
     def join(self, components: Components, n: int, n_inputs: int) -> Components:
         """Put Gaussians of parts together for each of the n rows, those of `n_inputs` inputs side by side."""
         if self.row is None and n_inputs == 1:
@@ -63,14 +73,9 @@ class RowParts(NamedTuple):
         probability = np.ones(n) if self.probability is None else self.probability
         weights = np.zeros((n, n_inputs, K))
         weights[row, rank] = probability[:, None] * components.weights
-        likely = np.zeros(n, dtype=np.intp)  # parts that a row lacks repeat one that it has, with weight zero
-        likely[row[::-1]] = np.arange(len(row))[::-1]
-        arrays = {"weights": weights.reshape(n, -1)}
-        for name in ARRAYS[1:]:
-            values = getattr(components, name)
-            joined = np.repeat(values[likely][:, None], n_inputs, axis=1)
-            joined[row, rank] = values
-            arrays[name] = joined.reshape(n, -1)
+        where = self.positions(n, n_inputs)
+        arrays = {name: getattr(components, name)[where].reshape(n, -1) for name in ARRAYS[1:]}
+        arrays["weights"] = weights.reshape(n, -1)
         inputs = np.repeat(np.arange(n_inputs), K)
         return Components(**arrays, member=np.zeros_like(inputs), input=inputs)
 

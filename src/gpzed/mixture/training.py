@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -65,6 +65,7 @@ def fit_heads(
     layout: Layout,
     n_heads: int,
     valid: Engine | None,
+    training: Engine,
     everything: Engine,
     blurs: tuple[Blur, ...],
     options: StochasticOptions,
@@ -73,8 +74,10 @@ def fit_heads(
     calibrate_noise: bool,
     scatter: bool = False,
     on_epoch: Callable[[Iteration], bool | None] | None = None,
-) -> MixtureHeads:
+) -> tuple[MixtureHeads, MixtureHeads]:
     """Train heads on the basis functions of a trained model.
+
+    The second of the two results has posteriors that held-out rows did not enter: these are to be judged by it.
 
     Parameters
     ----------
@@ -82,8 +85,8 @@ def fit_heads(
         Standardised training rows in memory.
     start, layout : Parameters, Layout
         Of the model with one head.
-    valid, everything : Engine
-        Over held-out rows, by which the epoch is chosen, and over all rows, from which the posterior is taken.
+    valid, training, everything : Engine
+        Over held-out rows, by which the epoch is chosen, over training rows, and over both.
     calibrate_noise : bool
         Whether held-out rows may ask for more noise.
     scatter : bool
@@ -114,16 +117,18 @@ def fit_heads(
     )
     if not np.all(np.isfinite(heads.Theta)):
         raise NumericalError("training of the heads broke down: their weights are not finite.")
-    offsets = fit_offsets(rows, refresh(heads, everything), heads, layout, blurs)
+    offsets = fit_offsets(rows, refresh(heads, training, everything), heads, layout, blurs)
     factors = fit_head_posteriors(everything, heads, layout, blurs)
+    blind = fit_head_posteriors(training, heads, layout, blurs)
     if valid is not None:
         shifts = NOISE_SHIFTS if calibrate_noise else np.zeros(1)
         state, by_blur = heads.state(layout, blurs), offsets_of(offsets, blurs)
-        (totals,) = valid.sum(score, state, heads.Theta, factors, by_blur, shifts)
+        (totals,) = valid.sum(score, state, heads.Theta, blind, by_blur, shifts)
         chosen = int(np.argmax(totals))
         best = float(totals[chosen]) / valid.sum_omega
         heads = heads.with_noise_shift(float(shifts[chosen]), layout.m)
-    return MixtureHeads(heads, factors, offsets, layout.mean_function, epoch, best)
+    mixture = MixtureHeads(heads, factors, offsets, layout.mean_function, epoch, best)
+    return mixture, replace(mixture, factors=blind)
 
 
 def train_heads(

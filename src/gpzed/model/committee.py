@@ -24,7 +24,7 @@ from gpzed.model.options import Recipe, make_recipe
 from gpzed.model.recalibration import MIN_ROWS, Recalibration, fit_recalibration
 from gpzed.model.run import HEADS_STAGE, Run, StepInfo
 from gpzed.model.sources import Source
-from gpzed.model.training import Session, Watch, train_member
+from gpzed.model.training import Session, Trained, Watch, train_member
 from gpzed.prediction import OF_ALL, Prediction
 
 if TYPE_CHECKING:
@@ -76,6 +76,34 @@ class Committee:
         parts = [Prediction.of(member.components(X, team, X_std)) for member in self.members]
         return parts[0] if len(parts) == 1 else Prediction.mixture(parts)
 
+    def draw(self, X: FloatArray, n_samples: int, rng: np.random.Generator, team: Team) -> FloatArray:
+        """Draw functions without noise, (n, n_samples): a member for each, for each object a Gaussian by its share.
+
+        Recalibration and coverage move and widen draws as they do predictions.
+        """
+        components = self.predict(X, team).components
+        chosen = rng.integers(len(self.members), size=n_samples)
+        values = np.empty((len(X), n_samples))
+        for index, member in enumerate(self.members):
+            picked = np.flatnonzero(chosen == index)
+            own, extra = (np.flatnonzero(components.member == label) for label in (index, OF_ALL))
+            shares = np.hstack([len(self.members) * components.weights[:, own], components.weights[:, extra]])
+            which = _choose(shares, len(picked), rng)
+            deviates = np.where(which < len(own), member.draw(X, which, rng), rng.standard_normal(which.shape))
+            columns = np.concatenate([own, extra])[which]
+            mean, variance = (
+                np.take_along_axis(array, columns, axis=1) for array in (components.means, components.model_variances)
+            )
+            values[:, picked] = mean + np.sqrt(variance) * deviates
+        return values
+
+
+def _choose(shares: FloatArray, size: int, rng: np.random.Generator) -> IntArray:
+    """Choose columns at random, in proportion to the shares of each row, (n, size)."""
+    edges = np.cumsum(shares, axis=1)
+    at = rng.random((len(shares), size)) * edges[:, -1:]
+    return np.asarray((at[:, :, None] >= edges[:, None, :-1]).sum(axis=2))
+
 
 def train_committee(model: GPzRegressor, source: Source, run: Run) -> Committee:
     """Train all members of a model, each on its own split of the rows, then learn coverage and recalibration.
@@ -90,15 +118,18 @@ def train_committee(model: GPzRegressor, source: Source, run: Run) -> Committee:
     jobs = _Jobs(source, make_recipe(model, source.n), run, generators)
     with single_threaded_blas():
         try:
-            members = jobs.run(n_threads)
+            trained = jobs.run(n_threads)
         except TrainingInterruptedError:
             left = ", ".join(f"'{path}'" for path in run.checkpoints())
             kept = f"its state is kept in {left}" if left else "there was no state to keep yet"
             raise TrainingInterruptedError(f"training was stopped; {kept}") from None
-        committee = Committee(members, learn_coverage(jobs.first, other) if model.coverage else None)
+        coverage = learn_coverage(jobs.first, other) if model.coverage else None
+        committee = Committee(tuple(member for member, _ in trained), coverage)
         rows = source.unseen(jobs.first) if model.calibrate in ("global", "local") else None
         if rows is not None and len(rows.y) >= MIN_ROWS:
-            committee = _recalibrate(committee, rows, model.calibrate == "local", Team(n_threads), other)
+            blind = Committee(tuple(blind for _, blind in trained), coverage)
+            recalibration = _recalibrate(blind, rows, model.calibrate == "local", Team(n_threads), other)
+            committee = replace(committee, recalibration=recalibration)
     if jobs.first.has_errors:
         sample = jobs.first.sample(MIXTURE_ROWS, np.random.default_rng(0))
         warn_of_large_errors(sample.X, sample.X_std)
@@ -118,7 +149,7 @@ class _Jobs:
     halt: threading.Event = field(default_factory=threading.Event)
     first: TrainingData = field(init=False)
 
-    def run(self, n_threads: int) -> tuple[Member, ...]:
+    def run(self, n_threads: int) -> tuple[Trained, ...]:
         """Train all members; an error or interrupt in one halts the others at their next step."""
         n = len(self.generators)
         n_parallel = min(n, n_threads) if self.run_.cluster is None else 1  # each member has the whole cluster
@@ -136,7 +167,7 @@ class _Jobs:
                 raise
         return tuple(future.result() for future in futures)
 
-    def _train(self, index: int, n_threads: int) -> Member:
+    def _train(self, index: int, n_threads: int) -> Trained:
         rng = self.generators[index]
         seed = int(rng.integers(2**63))
         data = self.source.data(np.random.default_rng(seed))
@@ -206,8 +237,8 @@ class _MemberWatch(Watch):
 
 def _recalibrate(
     committee: Committee, rows: RawRows, is_local: bool, team: Team, rng: np.random.Generator
-) -> Committee:
-    """Compare predictions for rows that no member was trained on with their targets."""
+) -> Recalibration:
+    """Compare predictions for rows that no member was trained on, nor its posterior, with their targets."""
     X, y, omega, X_std = rows
     shares = committee.coverage.shares(X) if is_local and committee.coverage is not None else None
-    return replace(committee, recalibration=fit_recalibration(committee.mixed(X, team, X_std), y, omega, shares, rng))
+    return fit_recalibration(committee.mixed(X, team, X_std), y, omega, shares, rng)

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from gpzed._files import write_atomically
 from gpzed._types import FloatArray
 from gpzed.engine.threads import Team
-from gpzed.gp.predictive import sample_functions
 from gpzed.model.committee import Committee
 from gpzed.model.coverage import Coverage
 from gpzed.model.inputs import check_input_errors, is_lazy, validate_table
@@ -61,28 +60,41 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def basis_centers_(self) -> FloatArray:
         """Centres P of the basis functions of the first member, whitened, (m, d)."""
-        return self.members_[0].parameters.P
+        return self.members_[0].basis[0]
 
     @property
     def basis_factors_(self) -> FloatArray:
         """Square roots Gamma of their precisions, of a shape that depends on `covariance`."""
-        return self.members_[0].parameters.Gamma
+        return self.members_[0].basis[1]
 
     @property
     def weights_(self) -> FloatArray:
-        """Posterior mean of the weights, those of the mean function last, target standardised."""
-        return self.members_[0].posterior.w_mean
+        """Posterior mean of the weights, those of the mean function last, target standardised; a column per head."""
+        member = self.members_[0]
+        if member.mixture is None:
+            return member.posterior.w_mean
+        return member.mixture.heads.Theta[:, : member.n_heads]
 
     @property
     def weight_precisions_(self) -> FloatArray:
         """Prior precisions alpha of the weights: large where a basis function is irrelevant for the mean."""
-        member = self.members_[0]
+        member = self._one_head("weight_precisions_")
         return member.layout.expand_alpha(member.parameters.log_alpha)
 
     @property
     def noise_weight_precisions_(self) -> FloatArray:
         """Prior precisions eta of u: large where a basis function is irrelevant for the noise."""
-        return np.asarray(np.exp(self.members_[0].parameters.log_eta))
+        return np.asarray(np.exp(self._one_head("noise_weight_precisions_").parameters.log_eta))
+
+    def _one_head(self, name: str) -> Member:
+        """Return the first member, unless its predictions come from heads, which have no such parameters."""
+        member = self.members_[0]
+        if member.mixture is not None:
+            raise AttributeError(
+                f"`{name}` is a parameter of models with one head, and this one predicts with {member.n_heads}. Fit "
+                "with `n_heads=1` to have it, or look at `members_[0].parameters`, from which the heads started."
+            )
+        return member
 
     @property
     def _allows_gaps(self) -> bool:
@@ -184,15 +196,17 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return prediction
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: int | np.random.Generator | None = 0) -> FloatArray:
-        """Draw functions from the posterior (without observation noise) and give their values at X.
+        """Draw functions from the model that predicts, without observation noise, and give their values at X.
 
-        Where inputs are missing, the values are expectations over them.
+        Each function is of one member, with weights from their posterior. Where a prediction has several Gaussians,
+        for heads or missing inputs, each object takes one by its share: the draws have the moments of that mixture with
+        model variances alone. Inputs are taken as exact.
 
         Parameters
         ----------
         X : array-like or table of shape (n_samples_X, n_features)
         n_samples : int
-            Number of functions; members of a committee take turns at random.
+            Number of functions.
         random_state : int, numpy.random.Generator or None
 
         Returns
@@ -200,18 +214,7 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ndarray of shape (n_samples_X, n_samples)
         """
         X = self._check_inputs(X)
-        rng = np.random.default_rng(random_state)
-        chosen = rng.integers(len(self.members_), size=n_samples)
-        result = np.empty((len(X), n_samples))
-        for index, member in enumerate(self.members_):
-            picked = np.flatnonzero(chosen == index)
-            if picked.size:
-                map_ = member.standardisation
-                parts, table = member.parts(X)
-                state = member.make_state(table.blurs)
-                values = sample_functions(parts.X, state, member.posterior, picked.size, rng, parts.blur)
-                result[:, picked] = map_.y_mean + map_.y_scale * parts.average(values, len(X))
-        return result
+        return self.committee_.draw(X, n_samples, np.random.default_rng(random_state), Team(self.n_threads))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, atomically; read it with `gpzed.load_model`."""

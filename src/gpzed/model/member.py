@@ -11,9 +11,10 @@ import numpy as np
 from gpzed._types import FloatArray, IntArray
 from gpzed.engine.lbfgs import Iteration
 from gpzed.engine.threads import Team
+from gpzed.gp.linalg import Factor
 from gpzed.gp.parameters import Layout, Parameters
 from gpzed.gp.posterior import Posterior
-from gpzed.gp.predictive import predict, predict_noisy, variance_forms
+from gpzed.gp.predictive import predict, predict_noisy, responses_of, variance_forms
 from gpzed.gp.state import State, make_state
 from gpzed.incomplete.blur import Blur
 from gpzed.incomplete.parts import MAX_PARTS, PatternTable, RowParts, parts_with_errors
@@ -84,6 +85,12 @@ class Member:
     mixture: MixtureHeads | None = None
 
     @property
+    def basis(self) -> tuple[FloatArray, FloatArray]:
+        """Centres P and square roots Gamma of the precisions of the basis functions that predict, whitened."""
+        source = self.parameters if self.mixture is None else self.mixture.heads
+        return source.P, source.Gamma
+
+    @property
     def state(self) -> State:
         """Parameters as the kernels want them, noise correction included."""
         return self.make_state(())
@@ -141,6 +148,27 @@ class Member:
             found = predict_noisy(parts.X, parts.V, state, self.posterior, team, self._noisy)
         columns = [np.asarray(part)[:, None] for part in found]
         return (np.ones_like(columns[0]), *columns)
+
+    def draw(self, X: FloatArray, which: IntArray, rng: np.random.Generator) -> FloatArray:
+        """Draw how far functions are from their expectations at raw inputs, in units of their standard deviations.
+
+        Weights come from their posterior; `which` (n, s) says of which Gaussian of its prediction each value is.
+        """
+        parts, table = self.parts(X)
+        if self.mixture is None:
+            factors: tuple[Factor, ...] = (self.posterior.factor,)
+            state = self.make_state(table.blurs)
+        else:
+            state, factors = self.mixture.heads.state(head_layout(self.layout), table.blurs), self.mixture.factors
+        Phi, where = responses_of(parts.X, state, parts.blur), parts.positions(len(X), self.n_inputs)
+        deviates = np.zeros(which.shape)
+        for head, factor in enumerate(factors):
+            whitened = Phi @ factor.whitener.T
+            whitened /= np.maximum(np.linalg.norm(whitened, axis=1, keepdims=True), np.finfo(float).tiny)
+            drawn = whitened @ rng.standard_normal((whitened.shape[1], which.shape[1]))
+            for rank, rows in enumerate(where.T):
+                np.copyto(deviates, drawn[rows], where=which == rank * len(factors) + head)
+        return deviates
 
     @property
     def input_labels(self) -> IntArray:

@@ -43,7 +43,9 @@ class Objective:
     def log_evidence(self, theta: FloatArray) -> float:
         """Return the log evidence of the rows (Eq. 5.6)."""
         parameters = self.layout.unpack(theta)
-        return evaluate(self.engine, parameters, self.layout, self.weighted_precision, self.blurs).evidence.total
+        result = evaluate(self.engine, parameters, self.layout, self.weighted_precision, self.blurs)
+        self._last = (theta.copy(), result)
+        return result.evidence.total
 
     def posterior(self, theta: FloatArray, engine: Engine | None = None) -> tuple[State, Posterior]:
         """Return the posterior of the weights from these rows, or from those of another engine."""

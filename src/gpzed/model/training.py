@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -77,13 +77,20 @@ class Watch:
         """Be told of a pass over the rows in which heads are trained; True ends these passes."""
 
 
+class Trained(NamedTuple):
+    """A trained member, and the same with a posterior that the held-out rows did not enter, to predict these."""
+
+    member: Member
+    blind: Member
+
+
 def train_member(
     data: TrainingData,
     recipe: Recipe,
     rng: np.random.Generator,
     n_threads: int | None = None,
     watch: Watch | None = None,
-) -> Member:
+) -> Trained:
     """Train one model; `rng` is for the start only, and `watch` follows training and may end it."""
     with watch or Watch() as watch:
         work = _Work(data, recipe, rng, n_threads, watch)
@@ -102,10 +109,10 @@ def train_member(
                 break
             session.finished.append(result)
             session.stage, session.progress = session.stage + 1, Progress(result.theta)
-        member = work.finish(result)
+        trained = work.finish(result)
         if recipe.n_heads > 1 and result.status not in ("stopped", "max_time"):
-            member = work.add_heads(member, watch)
-        return member
+            trained = work.add_heads(trained, watch)
+        return trained
 
 
 def stage_sizes(n: int, coarse_to_fine: bool) -> tuple[int, ...]:
@@ -190,23 +197,29 @@ class _Work:
         is_spent = _n_steps([*self.session.finished, result]) >= self.recipe.training.max_iter
         return self.is_last_stage or is_spent or result.status in ("stopped", "max_time", "max_evaluations")
 
-    def finish(self, result: OptimizeReport) -> Member:
+    def finish(self, result: OptimizeReport) -> Trained:
         """Correct the noise by the held-out rows, take the posterior from all rows, and write the report."""
         layout, objective = self.layout, self.objective
         self.everything: Engine = self.data.everything(self.map, layout.n_weights, self.n_threads)
         objective.refresh(result.theta, self.valid, self.everything)
         evidence = objective.log_evidence(result.theta)
         correction = 0.0 if self.valid is None else self._validate(result.theta)[1]
+        _, blind = objective.posterior(result.theta)
         try:
             _, posterior = objective.posterior(result.theta, self.everything)
         except NumericalError:  # noise-free targets: a held-out row may exceed the bound on the noise precision
-            _, posterior = objective.posterior(result.theta)
+            posterior = blind
         report = _report([*self.session.finished, result], self.sizes, evidence, correction)
         parameters = layout.unpack(result.theta)
-        return Member(layout, parameters, posterior, replace(self.map, table=None), correction, report)
+        member = Member(layout, parameters, posterior, replace(self.map, table=None), correction, report)
+        return Trained(member, replace(member, posterior=blind))
 
-    def add_heads(self, member: Member, watch: Watch) -> Member:
-        """Train heads on the basis functions of a member; it keeps them if held-out rows are more likely with them."""
+    def add_heads(self, trained: Trained, watch: Watch) -> Trained:
+        """Train heads on the basis functions of a member; it keeps them if held-out rows are more likely with them.
+
+        Both are judged with posteriors that held-out rows did not enter.
+        """
+        member = trained.member
         recipe, layout = self.recipe, self.layout
         alone = -np.inf if self.valid is None else self._validate(layout.pack(member.parameters))[0]
         rows = self.map.rows(self.data.sample(HEADS_ROWS, self.heads_rng))
@@ -218,12 +231,13 @@ class _Work:
             tolerance=0.0 if recipe.is_alone else HEADS_TOLERANCE,
             max_time=None if left is None else max(left - (time.perf_counter() - self.started), 0.0),
         )
-        mixture = fit_heads(
+        mixture, blind = fit_heads(
             rows,
             member.parameters,
             layout,
             recipe.n_heads,
             self.valid,
+            self.objective.engine,
             self.everything,
             self.blurs,
             schedule,
@@ -234,10 +248,10 @@ class _Work:
         )
         assert member.report is not None
         if self.valid is not None and mixture.best_score <= alone:
-            return member
+            return trained
         best_score = mixture.best_score - float(np.log(self.map.y_scale))
         report = replace(member.report, best_score=best_score, seconds=time.perf_counter() - self.started)
-        return replace(member, mixture=mixture, report=report)
+        return Trained(replace(member, mixture=mixture, report=report), replace(trained.blind, mixture=blind))
 
 
 def _n_steps(reports: Sequence[OptimizeReport]) -> int:
