@@ -8,6 +8,7 @@ inputs add to both parts of the variance of each of five heads; and for rows wit
 from __future__ import annotations
 
 import time
+from itertools import combinations
 
 import numpy as np
 
@@ -50,13 +51,11 @@ def main() -> None:
     rng = np.random.default_rng(options.seed)
     root = np.eye(options.d) + 0.5 * rng.standard_normal((options.d, options.d)) / np.sqrt(options.d)
     covariance = root @ root.T
-    patterns: set[tuple[int, ...]] = set()
-    while len(patterns) < options.patterns:
-        size = int(rng.integers(1, options.missing + 1))
-        patterns.add(tuple(sorted(rng.choice(options.d, size, replace=False).tolist())))
+    possible = [c for size in range(1, options.missing + 1) for c in combinations(range(options.d), size)]
+    patterns = [possible[i] for i in rng.permutation(len(possible))[: options.patterns]]
     gaps = X.copy()
     for index, pattern in enumerate(sorted(patterns)):
-        gaps[index :: options.patterns, list(pattern)] = np.nan
+        gaps[index :: len(patterns), list(pattern)] = np.nan
     inputs = InputModel(Density(np.ones(1), np.zeros((1, options.d)), covariance[None]), None)
     table = PatternTable(inputs, Whitening(np.zeros(options.d), np.eye(options.d)), patterns_of(gaps)[0])
     parts = table.parts(gaps)

@@ -16,7 +16,7 @@ import pytest
 from gpzed.catalog import read_catalog
 from workflows.galaxy_files import galaxies, write
 
-CLI = (sys.executable, "-m", "gpzed.cli")
+CLI = (sys.executable, "-m", "gpzed")
 PATIENCE_SECONDS = 60.0
 
 

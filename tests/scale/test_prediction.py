@@ -133,7 +133,7 @@ def test_killed_and_resumed_by_the_command_line(folder, tmp_path):
     survey.mkdir()
     for index in range(8):
         write_catalog(galaxies(3000, seed=index), survey / f"{index}.parquet")
-    command = [sys.executable, "-m", "gpzed.cli", "predict", str(folder / "model.gpzed"), str(survey)]
+    command = [sys.executable, "-m", "gpzed", "predict", str(folder / "model.gpzed"), str(survey)]
     command += ["--dask", "local:1", "--chunk-rows", "100", "-o", str(tmp_path / "out")]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     end = time.monotonic() + 120

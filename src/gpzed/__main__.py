@@ -1,4 +1,4 @@
-"""Run the command line as ``python -m gpzed.cli``."""
+"""Run the command line as ``python -m gpzed``."""
 
 from __future__ import annotations
 
