@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from faults.campaign import KINDS, Tally, run_kind, write
+from faults.campaign import KINDS, Tally, run_kind, table, write
 
 
 def main() -> int:
@@ -18,7 +18,11 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1.0, help="multiply the number of cases (10: an hour or more)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--results", type=Path, help="file of JSON lines to update with the tallies")
+    parser.add_argument("--table", type=Path, help="print the tallies of such a file as a table, and run nothing")
     options = parser.parse_args()
+    if options.table:
+        print(table(options.table))
+        return 0
     unknown = set(options.kinds) - set(KINDS)
     if unknown:
         parser.error(f"unknown kind {', '.join(sorted(unknown))}; choose from {', '.join(KINDS)}")

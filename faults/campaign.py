@@ -105,6 +105,17 @@ def write(tallies: list[Tally], path: Path) -> None:
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
+def table(path: Path) -> str:
+    """Return the records of a file as a table in Markdown: one line per fault, with what came of it."""
+    lines = ["| campaign | fault | cases | outcome |", "|---|---|---|---|"]
+    for line in path.read_text().splitlines():
+        record = json.loads(line)
+        for fault, outcomes in record["faults"].items():
+            counts = ", ".join(f"{outcome} {count:,}" for outcome, count in outcomes.items())
+            lines.append(f"| {record['campaign']} | {fault} | {sum(outcomes.values()):,} | {counts} |")
+    return "\n".join(lines)
+
+
 def _commit() -> str:
     command = ["git", "describe", "--always", "--dirty"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
