@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import tomllib
 import warnings
 from collections.abc import Callable
@@ -292,3 +295,32 @@ def test_warnings_of_others_are_shown_in_one_line(call: Call, folder: Path, monk
     monkeypatch.setattr("gpzed.cli.predict.load_photoz_model", load)
     _, _, err = call("predict", folder / "model.gpzed", folder / "survey.parquet", "-o", folder / "x.csv")
     assert "warning: RuntimeWarning: overflow encountered\n" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [
+        (["--version"], {}),
+        (["--help"], {}),
+        (["completion", "bash"], {}),
+        ([], {"_GPZED_COMPLETE": "bash_complete", "COMP_WORDS": "gpzed pre", "COMP_CWORD": "1"}),
+    ],
+    ids=["version", "help", "script", "completing"],
+)
+def test_what_needs_no_numbers_imports_none(arguments: list[str], environment: dict[str, str]) -> None:
+    code = (
+        "import sys; sys.argv = ['gpzed', *sys.argv[1:]]\n"
+        "from gpzed.cli import main\n"
+        "try:\n    main()\n"
+        "finally:\n    sys.stderr.write(' '.join({'numpy', 'scipy', 'pandas'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert "predict" in done.stdout or "0." in done.stdout or "complete" in done.stdout
+    assert done.stderr == ""

@@ -90,7 +90,7 @@ def test_a_table_gives_the_model_and_the_redshifts_of_its_file(kind: str, folder
 
 
 def test_the_estimator_gives_the_same_predictions_on_the_same_features(folder: Path, model: PhotozModel) -> None:
-    from gpzed.workflows.progress import Progress
+    from gpzed.progress import Progress
     from gpzed.workflows.training_set import prepare
 
     config = quick_config()

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 import gpzed
 from gpzed._files import reason
@@ -53,6 +54,13 @@ class LazyGroup(click.Group):
         """List the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the names of commands without importing them."""
+        commands = [
+            CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find the command, or name the nearest one."""

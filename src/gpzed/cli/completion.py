@@ -7,7 +7,7 @@ import sys
 import click
 from click.shell_completion import get_completion_class
 
-from gpzed.cli.options import DEBUG
+from gpzed.cli.console import DEBUG
 
 
 @click.command("completion")

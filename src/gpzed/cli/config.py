@@ -6,8 +6,7 @@ import sys
 
 import click
 
-from gpzed.cli.console import Terminal
-from gpzed.cli.options import DEBUG, QUIET
+from gpzed.cli.console import DEBUG, QUIET, Terminal
 from gpzed.config import config_template, load_config
 
 

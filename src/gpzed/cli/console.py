@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import click
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeRemainingColumn
@@ -20,10 +21,12 @@ from rich.progress import Task as RichTask
 from rich.table import Table
 from rich.text import Text
 
-from gpzed.workflows import Progress, Task
+from gpzed.progress import Progress, Task
 
 STOP_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 """Ask a command to stop: Ctrl-C, a batch system, a terminal that is closed."""
+QUIET = click.option("--quiet", "-q", is_flag=True, help="Print errors and results only.")
+DEBUG = click.option("--debug", is_flag=True, help="Show where in the code an error came from.")
 PLAIN_SECONDS = 15.0
 """Seconds between lines of progress when the screen is no terminal."""
 

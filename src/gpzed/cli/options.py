@@ -12,6 +12,7 @@ import click
 
 from gpzed._config_text import parameter_docs
 from gpzed._files import check_output
+from gpzed.cli.console import DEBUG, QUIET
 from gpzed.config import RunConfig, load_config, option_docs, option_hints
 from gpzed.workflows import PredictionSource
 
@@ -50,8 +51,6 @@ def values_of(section: Any, given: dict[str, Any]) -> dict[str, Any]:
 
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, for machines.")
-QUIET = click.option("--quiet", "-q", is_flag=True, help="Print errors and results only.")
-DEBUG = click.option("--debug", is_flag=True, help="Show where in the code an error came from.")
 
 
 def common(function: F) -> F:

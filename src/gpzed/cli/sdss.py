@@ -7,7 +7,8 @@ import sys
 import click
 
 from gpzed.catalog import casjobs_query
-from gpzed.cli.options import DEBUG, names_of
+from gpzed.cli.console import DEBUG
+from gpzed.cli.options import names_of
 
 
 @click.command("sdss")

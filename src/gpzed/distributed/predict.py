@@ -16,9 +16,9 @@ from gpzed.distributed.connection import connect, require_dask, wait_for_workers
 from gpzed.distributed.engine import attempt
 from gpzed.errors import ConfigError
 from gpzed.features import count_flags
+from gpzed.progress import Task
 from gpzed.workflows.predict import PredictionRun, undone_if_changed
 from gpzed.workflows.prediction_plan import PredictionPlan, PredictionRequest, PredictReport, plan_prediction
-from gpzed.workflows.progress import Task
 from gpzed.workflows.resume import FinishedChunks
 
 STAMP = "gpzed_run"

@@ -31,8 +31,8 @@ from gpzed.distributed.data import lottery
 from gpzed.distributed.engine import attempt
 from gpzed.errors import ConfigError
 from gpzed.features import FeatureTransformer, WeightConfig, split_by_column
+from gpzed.progress import Progress
 from gpzed.workflows.inputs import make_inputs
-from gpzed.workflows.progress import Progress
 from gpzed.workflows.schema import open_info, resolve_schema, warn_of_lost_bands
 from gpzed.workflows.training_set import TrainingSet, prepare_table, usable_rows, used_columns
 

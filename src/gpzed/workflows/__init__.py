@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpzed.progress import Progress, Task
 from gpzed.workflows.columns import predict_columns
 from gpzed.workflows.evaluate import Evaluation, EvaluationOptions, evaluate, improvements
 from gpzed.workflows.model import PhotozModel, load_model, load_photoz_model, predict_table
@@ -9,7 +10,6 @@ from gpzed.workflows.photoz_catalog import PhotozCatalog
 from gpzed.workflows.predict import predict
 from gpzed.workflows.prediction_plan import PredictReport
 from gpzed.workflows.predictions import PredictionFile, PredictionSource, read_predictions
-from gpzed.workflows.progress import Progress, Task
 from gpzed.workflows.report import PageReport, write_report
 from gpzed.workflows.select import Criteria, SelectionReport, select
 from gpzed.workflows.train import TrainReport, train, train_table

@@ -18,12 +18,12 @@ from gpzed.catalog import Catalog, Identity, PhotometrySchema, SentinelReport, i
 from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.errors import CatalogError
 from gpzed.features import count_flags
+from gpzed.progress import Progress, Task
 from gpzed.workflows.background import quick_handover, read_ahead, write_behind
 from gpzed.workflows.columns import tabulate
 from gpzed.workflows.model import PhotozModel, load_photoz_model, predict_table
 from gpzed.workflows.photoz_catalog import PhotozCatalog
 from gpzed.workflows.prediction_plan import PredictionPlan, PredictionRequest, PredictReport, plan_prediction
-from gpzed.workflows.progress import Progress, Task
 from gpzed.workflows.resume import FinishedChunks
 from gpzed.workflows.tables import is_path
 

@@ -23,10 +23,10 @@ from gpzed.catalog import (
 )
 from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.errors import CatalogError, ConfigError
+from gpzed.progress import Progress
 from gpzed.workflows.columns import added_columns, column_dtype
 from gpzed.workflows.inputs import needed_columns
 from gpzed.workflows.model import PhotozModel
-from gpzed.workflows.progress import Progress
 from gpzed.workflows.schema import matching_schema
 
 MAX_CHUNK_ROWS, CHUNK_BYTES = 131_072, 32 << 20

@@ -14,9 +14,9 @@ from gpzed._files import check_output, write_atomically
 from gpzed._types import FloatArray
 from gpzed.catalog import PhotometrySchema, catalog_info, guess_schema
 from gpzed.errors import ConfigError, GPzError
+from gpzed.progress import Progress
 from gpzed.report import PointTable, ReportData, prepare, render
 from gpzed.workflows.predictions import PredictionFile, PredictionSource, read_predictions, recorded
-from gpzed.workflows.progress import Progress
 
 SENTINEL = 90.0
 """Values beyond this are no magnitude or error of one: they stand for no measurement."""

@@ -12,7 +12,7 @@ from gpzed.catalog.conventions import EBV_NAMES
 from gpzed.catalog.schema import find_column
 from gpzed.config import SchemaConfig
 from gpzed.errors import CatalogError, SchemaError
-from gpzed.workflows.progress import Progress
+from gpzed.progress import Progress
 
 _ROLES = ("redshift", "weight", "id", "ebv")
 _GUESS_OPTIONS = ("convention", "mag", "flux", "err", "flag", "zero_point", *_ROLES)

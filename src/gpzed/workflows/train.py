@@ -18,8 +18,8 @@ from gpzed.config import RunConfig, as_config
 from gpzed.errors import ConfigError
 from gpzed.evaluation import evaluate
 from gpzed.model import HEADS_STAGE, GPzRegressor, Run, StepInfo
+from gpzed.progress import Progress
 from gpzed.workflows.model import PhotozModel
-from gpzed.workflows.progress import Progress
 from gpzed.workflows.tables import IN_MEMORY, as_table, is_path
 from gpzed.workflows.training_set import TrainingPlan, TrainingSet, prepare, prepare_table
 

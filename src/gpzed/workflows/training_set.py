@@ -37,8 +37,8 @@ from gpzed.features import (
     split_by_column,
     target_weights,
 )
+from gpzed.progress import Progress
 from gpzed.workflows.inputs import ebv_of, make_inputs, needed_columns, valid_redshifts
-from gpzed.workflows.progress import Progress
 from gpzed.workflows.schema import open_info, resolve_schema, target_access, target_schema, warn_of_lost_bands
 from gpzed.workflows.tables import as_table, is_path
 
