@@ -38,15 +38,19 @@ def run(cases: int, rng: np.random.Generator, folder: Path) -> Iterator[Case]:
     """Read mutants of all formats, the same for the same generator."""
     seeds = make_seeds(folder)
     special = crafted(folder)
-    mutants = special + [_mutant(seeds, rng) for _ in range(max(cases - len(special), 0))]
-    attempt = _Attempt(folder)
-    answers = in_children(attempt, mutants[:cases] or special, seconds=SECONDS, megabytes=MEGABYTES)
-    for mutant, answer in zip(mutants, answers, strict=False):
+    files = [*special, *(mutant(seeds, rng) for _ in range(cases - len(special)))][:cases]
+    yield from try_files(files, folder)
+
+
+def try_files(files: list[Hostile], folder: Path) -> Iterator[Case]:
+    """Read each file and say what came of it."""
+    answers = in_children(Attempt(folder), files, seconds=SECONDS, megabytes=MEGABYTES)
+    for file, answer in zip(files, answers, strict=True):
         outcome, _, detail = answer.partition(": ")
-        yield Case(mutant.fault, outcome, outcome in ("read", "refused"), f"{mutant.name}: {detail}")
+        yield Case(file.fault, outcome, outcome in ("read", "refused"), f"{file.name}: {detail}")
 
 
-class _Attempt:
+class Attempt:
     """Read one file the way a workflow does, and say how it went."""
 
     def __init__(self, folder: Path) -> None:
@@ -152,7 +156,8 @@ def _foreign_fits() -> bytes:
     return stream.getvalue()
 
 
-def _mutant(seeds: dict[str, list[bytes]], rng: np.random.Generator) -> Hostile:
+def mutant(seeds: dict[str, list[bytes]], rng: np.random.Generator) -> Hostile:
+    """Return one of the files, changed in one or two ways."""
     suffix = list(seeds)[rng.integers(len(seeds))]
     data = seeds[suffix][rng.integers(len(seeds[suffix]))]
     packed = suffix.endswith(".gz") and rng.random() < 0.7

@@ -178,7 +178,7 @@ def _hostile_hdf5(folder: Path, canary: Path) -> list[Hostile]:
         file.create_dataset("z", (1, 2**40), "f8", chunks=(1, 1024))
 
     def huge_chunk(file: Any) -> None:
-        file.create_dataset("z", (2**28,), "f8", chunks=(2**28,), compression="gzip")[:1] = 1.0
+        file.create_dataset("z", (2**24,), "f8", chunks=(2**24,), compression="gzip")[:1] = 1.0
 
     def huge_text(file: Any) -> None:
         file.create_dataset("z", (10,), "S2000000000", chunks=(1,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import resource
 import select
@@ -66,6 +67,7 @@ def _one_child(attempt: Callable[[Item], str], items: Sequence[Item], seconds: f
 def _work(attempt: Callable[[Item], str], items: Sequence[Item], megabytes: int, writer: int) -> None:
     """Try all items in this process, which then ends."""
     try:
+        faulthandler.disable()
         silence = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silence, 2)
         warnings.simplefilter("ignore")

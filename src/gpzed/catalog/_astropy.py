@@ -23,7 +23,7 @@ _COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"PK\x03\x04", b"\x1f\x9d")
 _REACHES_OUT = re.compile(rb"""<!ENTITY|<(?:\w+:)?STREAM\b(?:[^>"']|"[^"]*"|'[^']*')*?\bhref""", re.IGNORECASE)
 """Entities, and data that are elsewhere."""
 _MAX_METADATA = 100_000
-"""Values that an entry of the metadata may hold in all; YAML can make billions of a few bytes."""
+"""Values that the metadata may hold in all; YAML can make billions of a few bytes."""
 
 
 class _WholeReader(Reader):
@@ -47,11 +47,12 @@ class _WholeReader(Reader):
             masked = isinstance(column, np.ma.MaskedArray)
             columns[name] = np.ma.MaskedArray(column.data, mask=column.mask) if masked else np.asarray(column)
         self._columns = Catalog(columns, n_rows=len(table))
+        left = [_MAX_METADATA]
         self._describe(
             {name: dtype_name(self._columns[name].dtype) for name in columns},
             len(table),
             units={name: str(table[name].unit) for name in columns if getattr(table[name], "unit", None) is not None},
-            metadata={k: v for k, v in table.meta.items() if isinstance(k, str) and _is_plain(v, [_MAX_METADATA])},
+            metadata={k: v for k, v in table.meta.items() if isinstance(k, str) and _is_plain(v, left)},
             unsupported=unsupported,
         )
 

@@ -29,7 +29,7 @@ _NULLS = ["", "null", "NULL", "Null", "NA", "N/A", "n/a", "None", "none", "--", 
 _TYPES = ("int64", "uint64", "float64", "bool", "str")
 """What a column may turn out to hold, each tried when a value does not fit the one before."""
 _BLOCK_BYTES = 1 << 22
-_MAX_HEAD = 1 << 24
+_MAX_HEAD = 1 << 22
 """Characters that comments and header may take together."""
 _MAX_COLUMNS = 10_000
 

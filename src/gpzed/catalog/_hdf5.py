@@ -146,7 +146,9 @@ class Hdf5Reader(Reader):
         with self._h5py.File(self.path, "r") as file:
             columns, top = self._columns(file), self._items(file)
             stored_masks = self._items(top[_MASK_GROUP]) if _MASK_GROUP in top else {}
-            for start, stop in spans(self.info.n_rows, chunk_rows, start_row):
+            block = max([item.chunks[0] for item in columns.values() if item.chunks], default=1)
+            step = max(chunk_rows, block)  # or HDF5 would unpack each of its own chunks many times
+            for start, stop in spans(self.info.n_rows, step, start_row):
                 found = {}
                 for name in names:
                     with reading(self.path, self.title, f", column {name!r}, rows {start} to {stop}"):
