@@ -6,12 +6,18 @@ import difflib
 import inspect
 import json
 import re
+import reprlib
 import textwrap
 import types
 from collections.abc import Mapping
 from typing import Any, Literal, Union, get_args, get_origin
 
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text in quotes"}
+MAX_TEXT, MAX_ENTRIES, MAX_DEPTH = 1000, 10_000, 3
+"""Characters of a text, entries of a list, and lists within lists that an option may have."""
+MAX_NUMBER = 1e38
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
 _EXAMPLES = {int: "1", float: "1.0", bool: "true", str: '"..."'}
 
 
@@ -39,6 +45,28 @@ def fits_type(value: Any, hint: Any) -> tuple[bool, Any]:
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool), value
     return isinstance(hint, type) and isinstance(value, hint), value
+
+
+def unreasonable(value: Any, depth: int = 0) -> str:
+    """Return what no option can be, if a value is that: not finite, too large, too long, nested too deeply."""
+    if isinstance(value, Mapping | list | tuple):
+        if len(value) > MAX_ENTRIES or depth > MAX_DEPTH:
+            return f"has more than {MAX_ENTRIES} entries, or lists within lists; make it shorter"
+        parts = [*value, *value.values()] if isinstance(value, Mapping) else value
+        return next(filter(None, (unreasonable(part, depth + 1) for part in parts)), "")
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        return f"has a text of {len(value)} characters; expected at most {MAX_TEXT}"
+    if isinstance(value, float) and not abs(value) <= MAX_NUMBER:
+        return f"is or holds {value}; expected finite numbers, up to {MAX_NUMBER:g}"
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return f"is or holds a number of {value.bit_length()} bits; expected numbers of at most 64"
+    return ""
+
+
+def shown(value: Any) -> str:
+    """Return a value for a message, cut short."""
+    text = _SHORT.repr(value)
+    return text if len(text) <= 200 else text[:200] + "..."
 
 
 def _fits_tuple(value: Any, arguments: tuple[Any, ...]) -> tuple[bool, Any]:

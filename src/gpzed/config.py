@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
-from gpzed._config_text import commented, describe_type, fits_type, nearest, parameter_docs
+from gpzed._config_text import commented, describe_type, fits_type, nearest, parameter_docs, shown, unreasonable
 from gpzed.catalog.photometry import Sentinels
 from gpzed.errors import ConfigError
 from gpzed.features import FeatureConfig, SplitConfig, WeightConfig
@@ -122,8 +122,8 @@ class PredictConfig:
         twice = [level for level, name in zip(self.quantiles, columns, strict=True) if columns.count(name) > 1]
         if twice:
             raise ConfigError(f"`quantiles` has {twice[0]:g} twice; give every level once")
-        if self.chunk_rows is not None and self.chunk_rows < 1:
-            raise ConfigError(f"`chunk_rows` is {self.chunk_rows}; expected at least 1")
+        if self.chunk_rows is not None and not 1 <= self.chunk_rows <= 10**9:
+            raise ConfigError(f"`chunk_rows` is {self.chunk_rows}; expected at least 1, at most a billion")
 
 
 def _model_fields() -> list[tuple[str, Any, Any]]:
@@ -265,7 +265,7 @@ def _everywhere(top: list[str]) -> dict[str, str]:
 
 def _section(section: str, kind: Any, stored: Any, source: str) -> Any:
     if not isinstance(stored, Mapping):
-        raise ConfigError(f"{source}: `{section}` is {stored!r}; expected a section: write [{section}]")
+        raise ConfigError(f"{source}: `{section}` is {shown(stored)}; expected a section: write [{section}]")
     hints = option_hints(section)
     ready = {}
     for key, value in stored.items():
@@ -279,9 +279,12 @@ def _section(section: str, kind: Any, stored: Any, source: str) -> Any:
 
 
 def _checked(value: Any, hint: Any, name: str, source: str) -> Any:
+    wrong = unreasonable(value)
+    if wrong:
+        raise ConfigError(f"{source}: `{name}` {wrong}")
     ok, ready = fits_type(value, hint)
     if not ok:
-        raise ConfigError(f"{source}: `{name}` is {value!r}; expected {describe_type(hint)}")
+        raise ConfigError(f"{source}: `{name}` is {shown(value)}; expected {describe_type(hint)}")
     return ready
 
 
@@ -323,7 +326,9 @@ def load_config(path: str | os.PathLike[str]) -> RunConfig:
             stored = tomllib.load(stream)
     except OSError as error:
         raise ConfigError(f"configuration '{path}' cannot be read: {error.strerror}; check the path") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise ConfigError(f"configuration '{path}' is not valid TOML: lists within lists go too deep") from None
+    except ValueError as error:  # also of numbers with too many digits
         raise ConfigError(f"configuration '{path}' is not valid TOML: {error}") from None
     return RunConfig.from_dict(stored, source=f"'{path}'")
 

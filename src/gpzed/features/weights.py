@@ -54,8 +54,8 @@ class WeightConfig:
             raise ConfigError(f"`bin_width` is {self.bin_width}; expected a width in redshift above 0")
         if not self.max_weight > 1.0:
             raise ConfigError(f"`max_weight` is {self.max_weight}; expected a number above 1")
-        if self.n_neighbours < 1:
-            raise ConfigError(f"`n_neighbours` is {self.n_neighbours}; expected at least 1")
+        if not 1 <= self.n_neighbours <= 1_000_000:
+            raise ConfigError(f"`n_neighbours` is {self.n_neighbours}; expected at least 1, at most a million")
         if (self.method == "target") != bool(self.target):
             raise ConfigError('`method` = "target" and the file name `target` go together; give both or neither')
 

@@ -190,15 +190,15 @@ def _structure(name: str, value: Any) -> None:
     _one_of(*STRUCTURES)(name, value)  # a table that may grow
 
 
-def _count(*, auto: bool = False, optional: bool = False) -> Check:
-    expected = "a whole number >= 1" + (' or "auto"' if auto else " or None" if optional else "")
+def _count(most: int = 10**9, *, auto: bool = False, optional: bool = False) -> Check:
+    expected = "a whole number >= 1" + (' or "auto"' if auto else " or None" if optional else "") + f", at most {most}"
 
     def check(name: str, value: Any) -> None:
         if (auto and isinstance(value, str) and value == "auto") or (optional and value is None):
             return
         if isinstance(value, bool) or not isinstance(value, Integral):
             raise TypeError(f"`{name}` is {value!r}; expected {expected}.")
-        if value < 1:
+        if not 1 <= int(value) <= most:
             raise ValueError(f"`{name}` is {value}; expected {expected}.")
 
     return check
@@ -229,13 +229,13 @@ def _training(name: str, value: Any) -> None:
 
 
 CONSTRAINTS: dict[str, Check] = {
-    "n_basis": _count(auto=True),
+    "n_basis": _count(100_000, auto=True),
     "covariance": _structure,
     "noise": _one_of("heteroscedastic", "homoscedastic"),
     "relevance": _one_of("ard", "shared"),
     "mean_function": _one_of("zero", "constant", "linear"),
-    "n_heads": _count(),
-    "n_members": _count(),
+    "n_heads": _count(1000),
+    "n_members": _count(1000),
     "whitening": _one_of("pca", "scale", "none"),
     "missing": _one_of("marginalise", "error"),
     "weighting": _one_of("likelihood", "precision"),
@@ -244,18 +244,18 @@ CONSTRAINTS: dict[str, Check] = {
     "calibrate": _one_of("global", "local", "noise", "none"),
     "coverage": _switch,
     "training": _training,
-    "n_threads": _count(optional=True),
+    "n_threads": _count(4096, optional=True),
     "init": _one_of("kmeans", "data", "random"),
     "max_iter": _count(),
     "max_time": _number(0.0, 1e9, optional=True),
     "max_evaluations": _count(optional=True),
     "patience": _count(),
     "tol": _number(0.0, 1.0),
-    "memory": _count(),
+    "memory": _count(10_000),
     "coarse_to_fine": _switch,
-    "n_epochs": _count(),
-    "density_components": _count(auto=True),
-    "noise_classes": _count(),
+    "n_epochs": _count(1_000_000),
+    "density_components": _count(1000, auto=True),
+    "noise_classes": _count(10_000),
     "checkpoint_every": _count(),
 }
 """What every option may be: of the estimators, of `Training`, and of `gpzed.model.run.Run`."""
