@@ -211,3 +211,11 @@ def test_without_matplotlib_there_is_a_message(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingDependencyError, match=r"pip install gpzed\[plot\]"):
         plots.plot_rejection(CURVE)
+
+
+def test_a_part_that_is_rounding_noise_is_not_drawn() -> None:
+    noisy = Prediction.gaussian(Z, np.full(len(Z), 1e-38), np.full(len(Z), 0.01))
+    ax = plots.plot_variance_boxes(uncertainty_boxes(Z, noisy))
+    ax.figure.canvas.draw()
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["noise"]
+    assert 1e-3 < ax.get_ylim()[0] < ax.get_ylim()[1] < 10

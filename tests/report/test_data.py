@@ -132,3 +132,9 @@ def test_the_page_is_one_file_and_the_same_each_time() -> None:
     assert packed is not None
     content = json.loads(gzip.decompress(base64.b64decode(packed[1])))
     assert content["sets"][0]["name"] == "a <b>"
+
+
+def test_a_part_of_the_variance_that_is_rounding_noise_counts_as_none() -> None:
+    z = np.linspace(0.1, 1.0, 300)
+    p = Prediction.gaussian(z, np.full(300, 1e-38), np.full(300, 0.01))
+    assert list(prepare("x", p, z).content["parts"]["boxes"]) == ["noise"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +38,10 @@ class BinnedMetrics:
     def centers(self) -> FloatArray:
         """Middle of every bin, shape (b,)."""
         return 0.5 * (self.edges[1:] + self.edges[:-1])
+
+
+NEGLIGIBLE = 1e-6
+"""Part of the standard deviation below which a contribution to it counts as none."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +146,12 @@ def uncertainty_boxes(
         quantiles = [np.quantile(std[g], levels) if len(g) else np.full(5, np.nan) for g in groups]
         boxes[name] = BoxStatistics(bin_edges, counts, *np.array(quantiles).T)
     return boxes
+
+
+def parts_to_show(boxes: Mapping[str, BoxStatistics]) -> list[str]:
+    """Return the parts of the standard deviation that are more than rounding errors of the largest of them."""
+    largest = {name: float(np.nanmax(box.high, initial=0.0)) for name, box in boxes.items()}
+    return [name for name, std in largest.items() if std > NEGLIGIBLE * max(largest.values())]
 
 
 def _bins(z: FloatArray, by: ArrayLike | None, edges: ArrayLike | None) -> tuple[IntArray, FloatArray]:

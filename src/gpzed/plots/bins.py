@@ -9,6 +9,7 @@ import numpy as np
 
 from gpzed._types import FloatArray
 from gpzed.evaluation import BinnedMetrics, BoxStatistics
+from gpzed.evaluation.binned import parts_to_show
 from gpzed.plots._labels import Z_SPEC, metric_label
 from gpzed.plots._style import COLOURS, FAINT, INK, as_mapping, drawn, line_styles
 
@@ -88,7 +89,11 @@ def plot_variance_boxes(
     label : str
         What the bins are of.
     """
-    named = {"": boxes} if isinstance(boxes, BoxStatistics) else {name: boxes[name] for name in parts}
+    if isinstance(boxes, BoxStatistics):
+        named = {"": boxes}
+    else:
+        shown = [name for name in parts_to_show(boxes) if name in parts]
+        named = {name: boxes[name] for name in sorted(shown, key=parts.index) or parts}
     for i, (name, box) in enumerate(named.items()):
         width = np.diff(box.edges) / len(named)
         filled = np.flatnonzero(box.counts > 0)

@@ -10,6 +10,7 @@ import numpy as np
 
 from gpzed._types import AnyArray, FloatArray, IntArray
 from gpzed.evaluation import rejection_curves, reliability, uncertainty_boxes
+from gpzed.evaluation.binned import parts_to_show
 from gpzed.evaluation.display import HEADINGS, shown
 from gpzed.evaluation.rejection import count_kept, order_by_variance
 from gpzed.evaluation.selection import expected_squared_error
@@ -226,7 +227,7 @@ def _parts(sample: _Sample) -> dict[str, Any]:
     by = sample.prediction.z_phot if sample.z is None else sample.z
     edges = _redshift_bins(by)
     boxes = uncertainty_boxes(np.maximum(by, -0.99), sample.prediction, by=by, edges=edges, whiskers=(0.05, 0.95))
-    names = [name for name in ("model", "noise", "input") if np.nanmax(boxes[name].high) > 0]
+    names = [name for name in parts_to_show(boxes) if name != "total"]
     shape = ("low", "q1", "median", "q3", "high")
     drawn = {name: {item: finite(getattr(boxes[name], item), 4) for item in shape} for name in names}
     return {"edges": finite(edges, 10), "boxes": drawn}
