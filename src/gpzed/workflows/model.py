@@ -198,7 +198,7 @@ def load_model(path: str | os.PathLike[str]) -> PhotozModel | GPzRegressor:
     try:
         regressor = GPzRegressor.from_file(file)
         return regressor if file.pipeline is None else _photoz_model(regressor, file, os.fspath(path), payload)
-    except (KeyError, TypeError, IndexError, ValueError, OverflowError) as reason:
+    except (KeyError, TypeError, IndexError, ValueError, AttributeError, ArithmeticError, RecursionError) as reason:
         raise ModelFormatError(
             f'"{os.fspath(path)}" was written by another version of gpzed than this one, {gpzed.__version__} '
             f"({reason}); use that version, or train again."
