@@ -43,8 +43,8 @@ def unpack_record(payload: bytes, kind: str, version: int, record: type[T], *, s
         return from_parts(record, header, arrays)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as reason:
         raise error(
-            f'"{source}" lacks or garbles a part of the {kind} ({reason}); this version of gpzed did not write it. '
-            "Train again."
+            f'"{source}" lacks or garbles a part of the {kind} ({str(reason)[:300]}); this version of gpzed did not '
+            "write it. Train again."
         ) from reason
 
 
@@ -90,7 +90,7 @@ def unpack(
         return _unpack_body(payload[:-DIGEST_SIZE], end + 1)
     except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError) as reason:
         raise error(
-            f'"{source}" has a sound checksum but garbled content ({reason}); it was not written by gpzed.'
+            f'"{source}" has a sound checksum but garbled content ({str(reason)[:300]}); it was not written by gpzed.'
         ) from None
 
 

@@ -262,8 +262,10 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return model
 
     def _predict_centres(self) -> Prediction:
-        """Predict at some centres of basis functions: what every model can do."""
+        """Predict at the mean of the inputs, a step from it, and at some centres: what every model can do."""
         member = self.members_[0]
         whitening, errors = member.standardisation.whitening, member.standardisation.inputs.errors
-        X = np.linalg.solve(whitening.matrix.T, member.parameters.P[:N_PROBES].T).T + whitening.mean
+        axes = np.eye(self.n_features_in_)
+        points = np.concatenate([np.zeros((1, len(axes))), axes, -axes, member.parameters.P[:N_PROBES]])
+        X = np.linalg.solve(whitening.matrix.T, points.T).T + whitening.mean
         return self.committee_.predict(X, Team(1), None if errors is None else np.tile(errors.floor, (len(X), 1)))
