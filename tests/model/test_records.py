@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gpzed._types import AnyArray, BoolArray, FloatArray
-from gpzed.model.records import from_parts, to_parts
+from gpzed.model.records import from_parts, may_be_infinite, to_parts
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,9 @@ class Tree:
     scores: dict[str, float] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     anything: AnyArray | None = None
+
+
+may_be_infinite(Tree, "best")
 
 
 def tree(**options):

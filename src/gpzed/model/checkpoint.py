@@ -16,11 +16,16 @@ import numpy as np
 
 from gpzed._files import write_atomically
 from gpzed._types import AnyArray
+from gpzed.engine.lbfgs import OptimizeReport, Progress
 from gpzed.errors import CheckpointError
 from gpzed.model.container import pack_record, read_bytes, unpack_record
+from gpzed.model.records import may_be_infinite
 from gpzed.model.training import Session
 
 KIND, VERSION = "checkpoint", 1
+
+may_be_infinite(Progress, "best_score")
+may_be_infinite(OptimizeReport, "best_score")
 
 
 def fingerprint(options: Any, *arrays: AnyArray) -> str:
@@ -38,6 +43,10 @@ class Checkpoint:
 
     run: str
     session: Session
+
+    def __post_init__(self) -> None:
+        if not np.isfinite([*self.session.progress.values, *self.session.progress.norms]).all():
+            raise ValueError("evaluations that are not finite")
 
 
 def save_checkpoint(path: str | Path, session: Session, run: str) -> None:

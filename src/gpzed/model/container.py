@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,8 @@ from gpzed.model.records import from_parts, to_parts
 T = TypeVar("T")
 MAGIC = b"\x89GPZED\r\n"
 DIGEST_SIZE = 32
+MAX_DEPTH, MAX_DIGITS, MAX_DIMENSIONS = 32, 50, 8
+"""Limits of what a header may hold: levels of lists and objects, digits of a number, axes of an array."""
 _DTYPES = {"<f8", "<f4", "<i8", "<i4", "<u4", "|u1", "|b1", "<u8", "|i1"}
 
 
@@ -38,10 +41,10 @@ def unpack_record(payload: bytes, kind: str, version: int, record: type[T], *, s
     header, arrays = unpack(payload, kind, version, source=source, error=error)
     try:
         return from_parts(record, header, arrays)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as reason:
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as reason:
         raise error(
-            f'"{source}" lacks or garbles a part of the {kind} ({reason}); this version of gpzed did not write it. '
-            "Train again."
+            f'"{source}" lacks or garbles a part of the {kind} ({str(reason)[:300]}); this version of gpzed did not '
+            "write it. Train again."
         ) from reason
 
 
@@ -84,26 +87,62 @@ def unpack(
             "Restore it from a copy, or train again."
         )
     try:
-        return _unpack_body(payload, end + 1)
+        return _unpack_body(payload[:-DIGEST_SIZE], end + 1)
     except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError) as reason:
         raise error(
-            f'"{source}" has a sound checksum but garbled content ({reason}); it was not written by gpzed.'
+            f'"{source}" has a sound checksum but garbled content ({str(reason)[:300]}); it was not written by gpzed.'
         ) from None
 
 
-def _unpack_body(payload: bytes, start: int) -> tuple[dict[str, Any], dict[str, AnyArray]]:
-    length = int.from_bytes(payload[start : start + 8], "little")
-    position = start + 8 + length
-    content = json.loads(payload[start + 8 : position])
+def _unpack_body(body: bytes, start: int) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    position = start + 8 + int.from_bytes(body[start : start + 8], "little")
+    if start + 8 > len(body) or position > len(body):
+        raise ValueError("a header that goes on beyond the end")
+    content = _read_json(body[start + 8 : position].decode())
+    if not isinstance(content, dict) or content.keys() != {"header", "arrays"} or type(content["header"]) is not dict:
+        raise ValueError("no header and arrays")
     arrays: dict[str, AnyArray] = {}
     for name, dtype, shape in content["arrays"]:
-        size = int(np.prod(shape, dtype=np.int64))
+        if not isinstance(name, str) or name in arrays:
+            raise ValueError(f"an array named {str(name)[:40]!r}, or two of that name")
         if dtype not in _DTYPES:
-            raise ValueError(f"array {name!r} of type {dtype!r}")
-        values = np.frombuffer(payload, np.dtype(dtype), size, position)
+            raise ValueError(f"array {name!r} of type {str(dtype)[:40]!r}")
+        if len(shape) > MAX_DIMENSIONS or not all(type(length) is int and length >= 0 for length in shape):
+            raise ValueError(f"array {name!r} of shape {str(shape)[:40]}")
+        if math.prod(shape) * np.dtype(dtype).itemsize > len(body) - position:
+            raise ValueError(f"array {name!r} of shape {str(shape)[:40]}, beyond the end")
+        values = np.frombuffer(body, np.dtype(dtype), math.prod(shape), position)
         arrays[name] = values.reshape(shape).astype(values.dtype.newbyteorder("="))
         position += values.nbytes
+    if position != len(body):
+        raise ValueError(f"{len(body) - position} bytes that belong to no array")
     return content["header"], arrays
+
+
+def _read_json(text: str) -> Any:
+    """Read JSON as `pack` writes it: no key twice, nothing but finite numbers of sensible length, and not too deep."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("a key that stands twice")
+        return found
+
+    def number(digits: str) -> Any:
+        value = float(digits)
+        if not math.isfinite(value) or len(digits) > MAX_DIGITS:
+            raise ValueError(f"the number {digits[:40]}")
+        return value if set(digits) & set(".eE") else int(digits)
+
+    content = json.loads(text, object_pairs_hook=unique, parse_float=number, parse_int=number, parse_constant=number)
+    level, depth = [content], 0
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise ValueError(f"more than {MAX_DEPTH} levels")
+        inner = [part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list)]
+        level = [part for parts in inner for part in parts]
+    return content
 
 
 def read_bytes(path: str | os.PathLike[str], error: type[GPzError]) -> bytes:

@@ -18,9 +18,12 @@ from gpzed.model.coverage import Coverage
 from gpzed.model.inputs import check_input_errors, is_lazy, validate_table
 from gpzed.model.member import Member, TrainingReport
 from gpzed.model.modelfile import ModelFile, pack_model
-from gpzed.model.options import Training
+from gpzed.model.options import Training, check_options
 from gpzed.model.recalibration import Recalibration
 from gpzed.prediction import Prediction
+
+N_PROBES = 4
+"""Centres of basis functions at which a model that was read must predict sound numbers."""
 
 
 class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -29,6 +32,7 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     committee_: Committee
     n_threads: int | None
     missing: str
+    random_state: Any
     n_features_in_: int
     n_basis_: int
 
@@ -243,14 +247,28 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def from_file(cls, stored: ModelFile) -> Self:
-        """Put a fitted estimator together from what a model file holds."""
+        """Put a fitted estimator together from what a model file holds; ValueError or the like if that is unsound."""
         parameters = dict(stored.parameters)
         if parameters["training"] is not None:
             parameters["training"] = Training(**parameters["training"])
         model = cls(**parameters)
+        if stored.estimator != cls.__name__ or not isinstance(model.random_state, int | None):
+            raise ValueError(f"a {stored.estimator[:40]} with the seed {str(model.random_state)[:40]}")
+        check_options(model)
         model.committee_ = Committee(stored.members, stored.coverage, stored.recalibration)
         model.n_features_in_ = stored.n_features
         model.n_basis_ = stored.members[0].layout.m
         if stored.feature_names is not None:
             model.feature_names_in_ = np.array(stored.feature_names, dtype=object)
+        with np.errstate(all="ignore"):
+            model._predict_centres().components.verify()
         return model
+
+    def _predict_centres(self) -> Prediction:
+        """Predict at the mean of the inputs, a step from it, and at some centres: what every model can do."""
+        member = self.members_[0]
+        whitening, errors = member.standardisation.whitening, member.standardisation.inputs.errors
+        axes = np.eye(self.n_features_in_)
+        points = np.concatenate([np.zeros((1, len(axes))), axes, -axes, member.parameters.P[:N_PROBES]])
+        X = np.linalg.solve(whitening.matrix.T, points.T).T + whitening.mean
+        return self.committee_.predict(X, Team(1), None if errors is None else np.tile(errors.floor, (len(X), 1)))

@@ -18,9 +18,12 @@ from gpzed._types import AnyArray
 
 T = TypeVar("T")
 Arrays = dict[str, AnyArray]
+LARGEST = 1e100
+"""No number of a record is larger: squares and products of some stay finite."""
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _known: dict[Any, dict[str, Any]] = {}  # fields of records
 _codes: dict[type, tuple[Callable[[Any], str], Callable[[str], Any]]] = {}
+_unbounded: set[tuple[type, str]] = set()  # fields that may be NaN or infinite
 
 
 def to_parts(record: Any) -> tuple[dict[str, Any], Arrays]:
@@ -41,6 +44,11 @@ def from_parts(kind: type[T], stored: Any, arrays: Mapping[str, AnyArray]) -> T:
 def store_as_text(kind: type[T], to_text: Callable[[T], str], from_text: Callable[[str], T]) -> None:
     """Let values of a type that is not a plain record be stored as text."""
     _codes[kind] = (to_text, from_text)
+
+
+def may_be_infinite(kind: type, *names: str) -> None:
+    """Let some numbers of a record be NaN or infinite; all others must be finite and below `LARGEST`."""
+    _unbounded.update((kind, name) for name in names)
 
 
 def learn_fields(kind: Any) -> None:
@@ -149,9 +157,11 @@ def _restore_record(stored: Any, kind: Any, path: str, arrays: Arrays) -> Any:
     values = {}
     for name, hint in hints.items():
         place = f"{path}/{name}" if path else name
-        if name not in stored and place not in arrays:
-            raise ValueError(f"`{place}` is missing")
-        values[name] = _restore(stored.get(name), hint, place, arrays)
+        if (name in stored) == (place in arrays):
+            raise ValueError(f"`{place}` is missing, or there twice")
+        value = values[name] = _restore(stored.get(name), hint, place, arrays)
+        if isinstance(value, float) and not abs(value) < LARGEST and (kind, name) not in _unbounded:
+            raise ValueError(f"`{place}` is {value}; expected a finite number, below {LARGEST:g}")
     return kind(**values)
 
 
@@ -162,6 +172,8 @@ def _restore_array(kind: Any, path: str, arrays: Arrays) -> AnyArray:
     (dtype,) = get_args(get_args(kind)[1])
     if dtype is not Any and array.dtype != np.dtype(dtype):
         raise ValueError(f"array {path!r} is of type {array.dtype}; expected {np.dtype(dtype)}")
+    if not np.all(np.abs(array) < LARGEST):
+        raise ValueError(f"array {path!r} has values that are not finite, or beyond {LARGEST:g}")
     return array
 
 

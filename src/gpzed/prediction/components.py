@@ -73,9 +73,10 @@ class Components:
         return made
 
     def verify(self) -> None:
-        """Raise ValueError unless means are finite, and variances finite and positive; nothing is copied."""
+        """Raise ValueError unless weights, means and variances are finite, and these positive; nothing is copied."""
         total = self.model_variances + self.noise_variances + self.input_variances
         expected = "drop or repair these objects first"
+        checks.require(np.isfinite(self.weights), self.weights, "weights", "is not finite", expected)
         checks.require(np.isfinite(self.means), self.means, "means", "is not finite", expected)
         checks.require(total > 0, total, "variances", "sum to zero", "add a small floor to the variance")
         checks.require(np.isfinite(total), total, "variances", "overflow", "check their units")

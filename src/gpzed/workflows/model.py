@@ -198,15 +198,16 @@ def load_model(path: str | os.PathLike[str]) -> PhotozModel | GPzRegressor:
     try:
         regressor = GPzRegressor.from_file(file)
         return regressor if file.pipeline is None else _photoz_model(regressor, file, os.fspath(path), payload)
-    except (KeyError, TypeError, IndexError, ValueError, OverflowError) as reason:
+    except (KeyError, TypeError, IndexError, ValueError, AttributeError, ArithmeticError, RecursionError) as reason:
         raise ModelFormatError(
             f'"{os.fspath(path)}" was written by another version of gpzed than this one, {gpzed.__version__} '
-            f"({reason}); use that version, or train again."
+            f"({str(reason)[:300]}); use that version, or train again."
         ) from reason
 
 
 def _photoz_model(regressor: GPzRegressor, file: ModelFile, path: str, payload: bytes) -> PhotozModel:
     stored = from_parts(_Pipeline, file.pipeline, {})
+    _check_pipeline(stored, regressor)
     return PhotozModel(
         regressor,
         stored.schema,
@@ -240,6 +241,26 @@ def load_photoz_model(path: str | os.PathLike[str]) -> PhotozModel:
             "use it from Python with gpzed.load_model, or train with `gpzed train`."
         )
     return model
+
+
+def _check_pipeline(stored: _Pipeline, regressor: GPzRegressor) -> None:
+    """Refuse parts of a pipeline that do not fit each other or the model."""
+    features, d = stored.features, regressor.n_features_in_
+    b = len(features.bands)
+    k = 2 * b if features.has_errors else b
+    lengths = {name: [k] for name in ("lower", "upper", "mean", "faint", "covariance")} | {"center": [d]}
+    lengths |= {name: [0, b] for name in ("softening", "faint_error", "marginalised")}
+    for name, allowed in lengths.items():
+        if len(getattr(features, name)) not in allowed:
+            raise ValueError(f"`features/{name}` has {len(getattr(features, name))} values; expected {allowed[-1]}")
+    covariance = np.array(features.covariance)
+    has_errors = regressor.members_[0].standardisation.inputs.errors is not None
+    if features.bands != stored.schema.bands or len(features.names) != d or features.has_noise != has_errors:
+        raise ValueError(f"features {features.names} of bands {features.bands} are not those of the model")
+    if covariance.shape != (k, k) or not np.linalg.eigvalsh(covariance).min() > -1e-6 * np.abs(covariance).max():
+        raise ValueError("`features/covariance` is no covariance")
+    if not stored.redshift_variance > 0.0 or not np.isfinite([*features.mean, *features.center]).all():
+        raise ValueError("`redshift_variance`, `features/mean` or `features/center` is out of range")
 
 
 def predict_table(
