@@ -5,6 +5,7 @@
 # make bench   sets everything up and runs the benchmarks (JSON lines)
 # make paper   reproduces the tables and figures of the paper; PAPER_ARGS="--table metrics --size 10000" for a part
 # make faults  breaks gpzed on purpose, for some minutes, and counts what happens; FAULTS_ARGS="--scale 10" for longer
+# make sanitize  runs the tests of the C kernels under AddressSanitizer and UBSan; minutes
 # make league  trains and scores RAIL's codes and gpzed on DC2, in a separate environment
 
 PYTHON ?= python3
@@ -12,7 +13,7 @@ VENV := .venv
 SOURCES := $(wildcard src/gpzed/compiled/*.c src/gpzed/compiled/*.h)
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint unit slow test-scale faults bench paper rivals test-rail league clean
+.PHONY: demo test lint unit slow test-scale faults sanitize bench paper rivals test-rail league clean
 
 $(VENV)/.stamp: pyproject.toml hatch_build.py $(SOURCES)
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "gpzed needs Python 3.11 or later; set PYTHON=python3.11")'
@@ -50,6 +51,19 @@ test-scale: .venv-scale/.stamp
 
 faults: $(VENV)/.stamp
 	OMP_NUM_THREADS=1 $(BIN)/python -m faults $(FAULTS_ARGS)
+
+# leaks are Python's own; compiled for every vector width, of which tests choose by their fixture `lanes`
+SANITIZED := build/sanitized/_kernels.so
+SANITIZERS = $$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)
+
+$(SANITIZED): hatch_build.py $(SOURCES) $(VENV)/.stamp
+	mkdir -p $(@D)
+	CC=gcc $(BIN)/python hatch_build.py $@ -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined
+
+sanitize: $(SANITIZED)
+	LD_PRELOAD="$(SANITIZERS)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 OMP_NUM_THREADS=1 \
+		$(BIN)/python -m pytest -n 2 -p no:cacheprovider --kernels $(SANITIZED) tests/compiled tests/gp tests/mixture \
+		tests/incomplete tests/prediction/test_point.py $(PYTEST_ARGS)
 
 bench: $(VENV)/.stamp
 	$(BIN)/python benchmarks/run.py

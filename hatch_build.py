@@ -1,7 +1,8 @@
 """Build hook: compile the C files with the loops of an evaluation, where there is a C compiler.
 
 The package works without it (NumPy is used instead, more slowly), so a missing compiler is not an error. Run as a
-script, it compiles the library beside its sources.
+script, it compiles the library beside its sources, or to the path that is its first argument with the flags that
+follow.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import sysconfig
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,19 +44,21 @@ class KernelBuildHook(BuildHookInterface):
         build_data["tag"] = f"py3-none-{platform}"
 
 
-def compile_kernels(root: Path) -> Path | None:
+def compile_kernels(root: Path, target: Path | None = None, flags: Sequence[str] = ()) -> Path | None:
     """Compile the library of a checkout and return its path; None where there is no compiler."""
     compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
     if compiler is None or os.name != "posix":
         return None
     folder = root / "src" / "gpzed" / "compiled"
-    target = folder / "_kernels.so"
+    target = target or folder / "_kernels.so"
     checksum = zlib.crc32((folder / "gpzed.h").read_bytes())  # by which `binding.py` knows its header
     define = f"-DGPZED_CHECKSUM={checksum}u"
-    command = [compiler, *FLAGS, define, "-o", str(target), str(folder / "_kernels.c"), *LIBRARIES]
+    command = [compiler, *FLAGS, *flags, define, "-o", str(target), str(folder / "_kernels.c"), *LIBRARIES]
     subprocess.run(command, check=True, capture_output=True)
     return target
 
 
 if __name__ == "__main__":
-    sys.exit(0 if compile_kernels(Path(__file__).parent) else "no C compiler was found")
+    options = sys.argv[1:]
+    built = compile_kernels(Path(__file__).parent, Path(options[0]) if options else None, options[1:])
+    sys.exit(0 if built else "no C compiler was found")

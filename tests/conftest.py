@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from gpzed.compiled import binding
+from gpzed.engine.blocks import Scratch
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -25,6 +26,15 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--run-slow", action="store_true", help="run tests marked slow")
     parser.addoption("--run-real", action="store_true", help="run tests on the real catalogues")
+    parser.addoption("--kernels", type=Path, help="compiled library to test instead of the one in the package")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    path = config.getoption("--kernels")
+    if path is not None:
+        binding._library = binding._load(binding.HEADER.read_text(), path)
+        assert binding._library is not None, f"'{path}' cannot be loaded"
+        Scratch.array = lambda self, name, shape: np.empty(shape)  # type: ignore[method-assign]  # exact bounds
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

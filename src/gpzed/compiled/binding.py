@@ -15,11 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpzed.errors import NumericalError
+
 if TYPE_CHECKING:
     from gpzed._types import FloatArray
     from gpzed.engine.blocks import Scratch
 
 HEADER = Path(__file__).with_name("gpzed.h")
+MAX_SIZE, MAX_ROWS = 2**20, 2**40
+"""Most basis functions, features, heads and so on; most rows, or pairs. The C code multiplies two or three sizes, of
+which one counts rows at most: the products stay below 2^63."""
 _SCALARS = {"size_t": ctypes.c_size_t, "ptrdiff_t": ctypes.c_ssize_t, "double": ctypes.c_double}
 
 
@@ -58,6 +63,11 @@ def fill(name: str, **fields: Any) -> Any:
         elif isinstance(value, (ctypes.Structure, ctypes.Array)):
             owned.append(value)
             fields[field] = value if isinstance(value, ctypes.Structure) else ctypes.addressof(value)
+        elif field in kind.sizes and not 0 <= value <= (MAX_ROWS if field in ("n", "count") else MAX_SIZE):
+            most = MAX_ROWS if field in ("n", "count") else MAX_SIZE
+            raise NumericalError(
+                f"`{name}.{field}` is {value}; expected 0 to {most}. Use fewer of them, or NumPy alone."
+            )
     struct: Any = kind(**fields)
     struct.owned = owned
     return struct
@@ -82,31 +92,32 @@ def inputs(Xt: FloatArray) -> Any:
 def kept_size(n: int, n_weights: int) -> int:
     """Return the numbers that `forward` keeps of n rows for `backward`."""
     assert _library is not None
-    struct = STRUCTS["forward"](inputs=STRUCTS["inputs"](n=n), basis=STRUCTS["basis"](m=n_weights))
+    struct = fill("forward", inputs=fill("inputs", n=n), basis=fill("basis", m=n_weights))
     return int(_library.gpzed_kept_size(ctypes.byref(struct)))
 
 
 def read_structs(header: str) -> dict[str, type[ctypes.Structure]]:
-    """Return the structs that a header declares, by name, each with the names of what it only reads."""
+    """Return the structs that a header declares, by name, each with the names of what it only reads, and of sizes."""
     header = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
     structs: dict[str, type[ctypes.Structure]] = {}
     for name, body in re.findall(r"struct (\w+) \{(.*?)\};", header, flags=re.DOTALL):
         fields: list[tuple[str, Any]] = []
-        read_only = set()
+        read_only, sizes = set(), set()
         for declaration in filter(None, map(str.strip, body.split(";"))):
             const, struct, kind, names = re.fullmatch(r"(const )?(struct )?(\w+) (.+)", declaration).groups()  # type: ignore[union-attr]
             for field in map(str.strip, names.split(",")):
                 scalar = structs[kind] if struct and "*" not in field else _SCALARS.get(kind)
                 fields.append((field.strip("*"), ctypes.c_void_p if "*" in field else scalar))
                 read_only |= {field.strip("*")} if const else set()
-        structs[name] = type(name, (ctypes.Structure,), {"_fields_": fields, "read_only": read_only})
+                sizes |= {field} if kind == "size_t" and "*" not in field else set()
+        structs[name] = type(name, (ctypes.Structure,), {"_fields_": fields, "read_only": read_only, "sizes": sizes})
     return structs
 
 
-def _load(header: str) -> ctypes.CDLL | None:
+def _load(header: str, path: Path | None = None) -> ctypes.CDLL | None:
     """Load the compiled functions; None where they were not compiled, or for another machine or version."""
     try:
-        library = ctypes.CDLL(str(HEADER.with_name("_kernels.so")))
+        library = ctypes.CDLL(str(path or HEADER.with_name("_kernels.so")))
         if library.gpzed_checksum() & 0xFFFFFFFF != zlib.crc32(header.encode()):
             return None
         for result, name, struct in re.findall(

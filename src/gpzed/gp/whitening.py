@@ -86,6 +86,7 @@ def fit_whitening(moments: Moments, method: WhiteningMethod) -> Whitening:
     if method == "scale":
         return Whitening(moments.mean, np.diag(1.0 / scale))
     correlation = covariance / np.outer(scale, scale)
+    correlation[is_constant] = correlation[:, is_constant] = 0.0  # else rounding would be scaled to unit variance
     variance, directions = np.linalg.eigh(correlation)
     variance, directions = variance[::-1], directions[:, ::-1]
     sign = np.sign(directions[np.abs(directions).argmax(axis=0), np.arange(d)])

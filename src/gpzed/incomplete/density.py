@@ -22,7 +22,7 @@ from scipy.cluster.vq import kmeans2
 
 from gpzed._types import BoolArray, FloatArray, IntArray
 from gpzed.gp.basis import coefficients, quadratic_map
-from gpzed.gp.whitening import Moments
+from gpzed.gp.whitening import MIN_RELATIVE_VARIANCE, Moments
 
 RIDGE = 1e-9
 """Added to unit variances where inputs may be exact, so that inputs which repeat each other do no harm."""
@@ -141,7 +141,8 @@ class Density:
     def regress(self, seen: BoolArray, noise: FloatArray | float = 0.0, ridge: float = RIDGE) -> Regressions:
         """Condition on the inputs `seen` (p, d) in each of p patterns, whatever their values, given error variances."""
         variance = np.diagonal(self.covariances, axis1=1, axis2=2)
-        ridged = self.covariances + ridge * np.where(variance > 0.0, variance, 1.0)[:, :, None] * np.eye(seen.shape[1])
+        varies = variance > (MIN_RELATIVE_VARIANCE * self.means) ** 2  # more than rounding
+        ridged = self.covariances + ridge * np.where(varies, variance, 1.0)[:, :, None] * np.eye(seen.shape[1])
         noise = np.broadcast_to(noise, seen.shape).T[:, None]
         values = np.eye(seen.shape[1])[:, :, None, None]
         slopes, Psi, residuals, log_det = _condition(ridged.T[..., None], seen.T[:, None], noise, values)
@@ -251,6 +252,10 @@ def _condition(
 def normalise(logs: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Probabilities (g, n) from log densities of components, and the log density (n,) of their mixture."""
     top = logs.max(axis=0)
+    is_lost = np.isneginf(top)
+    if is_lost.any():  # infinitely far from all components: they count alike
+        share, total = normalise(np.where(is_lost, 0.0, logs))
+        return share, np.where(is_lost, -np.inf, total)
     share = np.exp(logs - top)
     total = share.sum(axis=0)
     return share / total, top + np.log(total)
