@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gpzed._types import AnyArray, BoolArray
-from gpzed.catalog._names import missing_column_message
+from gpzed.catalog._names import missing_column_message, near_misses
 from gpzed.catalog.table import Catalog, Provenance
 from gpzed.errors import CatalogError, DataWarning, GPzError, MissingDependencyError
 
@@ -109,6 +109,15 @@ def require(module: str, doing: str, extra: str) -> Any:
         raise MissingDependencyError(
             f"{doing} needs {package}; install it with `pip install gpzed[{extra}]`"
         ) from error
+
+
+def require_existing(file: Path) -> None:
+    """Raise unless the file or folder exists; name the one most like it."""
+    if not file.exists():
+        siblings = [p.name for p in file.parent.iterdir()] if file.parent.is_dir() else []
+        near = near_misses(file.name, siblings)
+        hint = f"did you mean '{file.with_name(near[0])}'?" if near else "check the path."
+        raise CatalogError(f"'{file}' does not exist; {hint}")
 
 
 @contextmanager

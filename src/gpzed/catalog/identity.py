@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gpzed.catalog._format import require_existing
 from gpzed.catalog._parquet import parquet_files
 from gpzed.errors import CatalogError
 
@@ -80,8 +81,7 @@ def identify(path: str | os.PathLike[str]) -> Identity:
 
 
 def _files(root: Path) -> list[Path]:
-    if not root.exists():
-        raise CatalogError(f"'{root}' does not exist (any more); check the path")
+    require_existing(root)
     return parquet_files(root)
 
 

@@ -15,7 +15,7 @@ from gpzed._files import commit, create_beside, discard
 from gpzed.catalog._astropy import EcsvReader, VotableReader
 from gpzed.catalog._csv import CsvReader, CsvWriter
 from gpzed.catalog._fits import FitsReader, FitsWriter
-from gpzed.catalog._format import CatalogInfo, Reader, Writer, choose_columns, reading
+from gpzed.catalog._format import CatalogInfo, Reader, Writer, choose_columns, reading, require_existing
 from gpzed.catalog._hdf5 import Hdf5Reader, Hdf5Writer
 from gpzed.catalog._names import near_misses
 from gpzed.catalog._parquet import ParquetReader, ParquetWriter
@@ -75,11 +75,7 @@ def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
 
 def _open_reader(path: str | os.PathLike[str], format: str | None, hdf5_group: str | None) -> Reader:
     file = Path(path)
-    if not file.exists():
-        siblings = [p.name for p in file.parent.iterdir()] if file.parent.is_dir() else []
-        near = near_misses(file.name, siblings)
-        hint = f"did you mean '{file.with_name(near[0])}'?" if near else "check the path."
-        raise CatalogError(f"'{file}' does not exist; {hint}")
+    require_existing(file)
     chosen = format_of(file, format)
     if file.is_file() and file.stat().st_size == 0:
         raise CatalogError(f"'{file}' is empty (0 bytes); expected a {chosen} file: fetch or write it again")
