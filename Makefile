@@ -6,6 +6,8 @@
 # make paper   reproduces the tables and figures of the paper; PAPER_ARGS="--table metrics --size 10000" for a part
 # make faults  breaks gpzed on purpose, for some minutes, and counts what happens; FAULTS_ARGS="--scale 10" for longer
 # make sanitize  runs the tests of the C kernels under AddressSanitizer and UBSan; minutes
+# make lock    writes requirements-dev.lock anew: the packages of the environment, by version and hash
+# make audit   looks for known vulnerabilities of the packages in that file (asks the network)
 # make league  trains and scores RAIL's codes and gpzed on DC2, in a separate environment
 
 PYTHON ?= python3
@@ -13,13 +15,13 @@ VENV := .venv
 SOURCES := $(wildcard src/gpzed/compiled/*.c src/gpzed/compiled/*.h)
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint unit slow test-scale faults sanitize bench paper rivals test-rail league clean
+.PHONY: demo test lint unit slow test-scale faults sanitize lock audit bench paper rivals test-rail league clean
 
-$(VENV)/.stamp: pyproject.toml hatch_build.py $(SOURCES)
+$(VENV)/.stamp: pyproject.toml requirements-dev.lock hatch_build.py $(SOURCES)
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "gpzed needs Python 3.11 or later; set PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable ".[all]" --group dev
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
 demo: $(VENV)/.stamp
@@ -65,6 +67,18 @@ sanitize: $(SANITIZED)
 		$(BIN)/python -m pytest -n 2 -p no:cacheprovider --kernels $(SANITIZED) tests/compiled tests/gp tests/mixture \
 		tests/incomplete tests/prediction/test_point.py $(PYTEST_ARGS)
 
+.venv-lock/.stamp:
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet uv pip-audit
+	touch $@
+
+lock: .venv-lock/.stamp
+	.venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--upgrade --extra all --group dev -o requirements-dev.lock pyproject.toml
+
+audit: .venv-lock/.stamp
+	.venv-lock/bin/pip-audit --require-hashes --disable-pip -r requirements-dev.lock
+
 bench: $(VENV)/.stamp
 	$(BIN)/python benchmarks/run.py
 
@@ -94,4 +108,4 @@ league: .venv-league/.stamp
 	.venv-league/bin/python benchmarks/league/league.py $(LEAGUE_ARGS)
 
 clean:
-	rm -rf $(VENV) .venv-rail .venv-league .venv-bench .venv-scale build gpzed-demo .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-rail .venv-league .venv-lock .venv-bench .venv-scale build gpzed-demo .mypy_cache .ruff_cache .pytest_cache
