@@ -14,7 +14,7 @@ from faults.campaign import Case
 from faults.files import Parts, garbled
 from faults.models import is_sound, rows
 from gpzed import GPzRegressor, Run, Training
-from gpzed.errors import CheckpointError, NumericalError
+from gpzed.errors import CheckpointError
 from gpzed.model import StepInfo
 
 CASES = 1000
@@ -72,8 +72,6 @@ def _judge(fault: str, interrupted: _Interrupted, path: Path, where: str) -> Cas
         prediction = model.predict_distribution(interrupted.inputs)
     except CheckpointError as error:
         return Case(fault, "refused", len(str(error)) < 2000, where)
-    except NumericalError as error:
-        return Case(fault, "clear error", "does not repeat itself" in str(error), f"{where}: {error}")
     except BaseException as error:
         return Case(fault, "foreign error", False, f"{where}: {type(error).__name__}: {str(error)[:200]}")
     if not is_sound(prediction):

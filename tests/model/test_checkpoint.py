@@ -14,6 +14,7 @@ import pytest
 from gpzed import Run
 from gpzed.errors import CheckpointError, ConvergenceWarning, TrainingInterruptedError
 from gpzed.model import training
+from gpzed.model.container import pack, unpack
 from helpers import one_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
@@ -276,3 +277,38 @@ def test_a_run_that_is_asked_to_stop_can_be_resumed(wave, tmp_path, n_members):
 def test_a_run_without_a_checkpoint_says_so_when_stopped(wave):
     with pytest.raises(TrainingInterruptedError, match="there was no state to keep"):
         one_model(4, max_iter=5, random_state=0).fit(*wave, run=Run(should_stop=lambda: True))
+
+
+def test_a_checkpoint_whose_numbers_break_training_is_named(wave, tmp_path):
+    path = tmp_path / "state"
+    with pytest.raises(KeyboardInterrupt):
+        fit(wave, path, checkpoint_every=1, callback=interrupt_after(3))
+    header, arrays = unpack(path.read_bytes(), "checkpoint", 1, source="", error=CheckpointError)
+    arrays["session/progress/theta_start"][:] = 1e5
+    path.write_bytes(pack("checkpoint", 1, header, arrays))
+    with pytest.raises(CheckpointError, match=r'cannot be resumed from checkpoint ".*state": .*start afresh'):
+        fit(wave, path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda h, a: h["session"].update(stage=1),
+        lambda h, a: h["session"].update(stage=-1),
+        lambda h, a: h["session"]["progress"].update(values=[]),
+        lambda h, a: h["session"]["progress"]["values"].__setitem__(0, "nan"),
+        lambda h, a: h["session"]["progress"].update(best_iteration=99),
+        lambda h, a: a.update({"session/progress/best_theta": np.zeros(3)}),
+        lambda h, a: a["session/progress/gradients/0"].fill(np.inf),
+    ],
+    ids=["stage", "before", "no values", "nan", "iteration", "parameters", "infinite"],
+)
+def test_a_sealed_checkpoint_that_does_not_fit_is_refused(wave, tmp_path, change):
+    path = tmp_path / "state"
+    with pytest.raises(KeyboardInterrupt):
+        fit(wave, path, checkpoint_every=1, callback=interrupt_after(3))
+    header, arrays = unpack(path.read_bytes(), "checkpoint", 1, source="", error=CheckpointError)
+    change(header, arrays)
+    path.write_bytes(pack("checkpoint", 1, header, arrays))
+    with pytest.raises(CheckpointError, match="checkpoint"):
+        fit(wave, path)

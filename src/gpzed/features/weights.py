@@ -81,7 +81,7 @@ def normalised(weights: FloatArray, max_weight: float = np.inf) -> FloatArray:
 
 
 def redshift_weights(z: FloatArray) -> FloatArray:
-    """Return (1 + z)^-2 with mean 1: errors count relative to 1 + z (section 6 of the paper)."""
+    """Return (1 + z)^-2 with mean 1: errors count relative to 1 + z (cost weights, section 5 of the paper)."""
     return normalised((1.0 + z) ** -2.0)
 
 

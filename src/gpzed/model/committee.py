@@ -14,7 +14,7 @@ import numpy as np
 from gpzed._types import FloatArray, IntArray
 from gpzed.engine.lbfgs import Iteration
 from gpzed.engine.threads import Team, available_threads, single_threaded_blas
-from gpzed.errors import ClusterError, TrainingInterruptedError
+from gpzed.errors import CheckpointError, ClusterError, NumericalError, TrainingInterruptedError
 from gpzed.incomplete.patterns import MIXTURE_ROWS, RawRows, warn_of_large_errors
 from gpzed.model.checkpoint import fingerprint, load_checkpoint, save_checkpoint
 from gpzed.model.coverage import Coverage, learn_coverage, return_to_prior
@@ -189,6 +189,7 @@ class _MemberWatch(Watch):
         self.member, self.run, self.path, self.halt = member, run, path, halt
         self.records = path is not None
         self.identity = ""
+        self.is_resumed = False
         self.best_score = -np.inf
 
     def resume(self, options: object, data: TrainingData) -> None:
@@ -196,6 +197,7 @@ class _MemberWatch(Watch):
         if self.path is not None:
             self.identity = fingerprint(options, *data.identity())
             self.session = load_checkpoint(self.path, self.identity)
+            self.is_resumed = self.session is not None
 
     def save(self) -> None:
         """Write a checkpoint, if one is wanted and there is something to keep."""
@@ -205,6 +207,10 @@ class _MemberWatch(Watch):
     def __exit__(self, kind: type[BaseException] | None, *details: object) -> None:
         if kind is not None and issubclass(kind, ClusterError):
             self.save()  # what was computed since the last checkpoint is not lost
+        if kind is not None and issubclass(kind, NumericalError) and self.is_resumed:
+            raise CheckpointError(
+                f'training cannot be resumed from checkpoint "{self.path}": {details[0]} Delete it to start afresh.'
+            )
 
     def on_step(self, session: Session) -> bool | None:
         """Follow an iteration of the optimiser."""

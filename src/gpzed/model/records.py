@@ -71,6 +71,10 @@ def _store(value: Any, hint: Any, path: str, arrays: Arrays) -> Any:
     if dataclasses.is_dataclass(value):
         return _store_record(value, path, arrays)
     if isinstance(value, np.ndarray):
+        if not np.all(np.abs(value) < LARGEST):
+            raise ValueError(
+                f"`{path}` has values that are not finite, or beyond {LARGEST:g}; rescale inputs and target."
+            )
         arrays[path] = value
         return None
     if isinstance(value, list | tuple):
