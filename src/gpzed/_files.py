@@ -219,7 +219,10 @@ def file_hash(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256 of a file, or of the files of a folder in the order of their names."""
     digest = hashlib.sha256()
     for file in files_of(path):
-        with file.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
+        try:
+            with file.open("rb") as stream:
+                while block := stream.read(1 << 20):
+                    digest.update(block)
+        except OSError as error:
+            raise OSError(error.errno, reason(error), os.fspath(file)) from error
     return digest.hexdigest()

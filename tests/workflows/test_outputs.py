@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -217,3 +218,49 @@ def test_an_input_that_changes_during_predict_is_noticed(
     with pytest.raises(CatalogError, match=r"in.csv' changed while it was in use.*what was made from it is removed"):
         predict(folder / "model.gpzed", survey, tmp_path / "out.csv", PredictConfig(chunk_rows=50))
     assert {path.name for path in tmp_path.iterdir()} == {"in.csv", "other.csv"}
+
+
+class FakeCatalogue:
+    """Stands for a catalogue of LSDB: knows its columns, and writes a folder."""
+
+    columns = ("ra", "dec", "mag_u", "mag_err_u", "mag_g", "mag_err_g", "mag_r", "mag_err_r")
+    hc_structure = SimpleNamespace(catalog_info=SimpleNamespace(ra_column="ra", dec_column="dec"))
+    fails = False
+
+    def __len__(self) -> int:
+        return 7
+
+    def get_healpix_pixels(self) -> list[int]:
+        return [1]
+
+    def map_partitions(self, *arguments: Any) -> FakeCatalogue:
+        return self
+
+    def write_catalog(self, target: Path, **options: Any) -> None:
+        target.mkdir(exist_ok=True)
+        if FakeCatalogue.fails:
+            raise OSError("power cut")
+
+
+def test_a_hats_catalogue_is_resumed_only_by_the_same_run(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("dask")
+    module = import_module("gpzed.distributed.lsdb")
+    monkeypatch.setattr(module, "_require_lsdb", lambda: SimpleNamespace(open_catalog=lambda *a, **k: FakeCatalogue()))
+    survey, out = tmp_path / "hats", tmp_path / "out"
+    survey.mkdir()
+    (survey / "hats.properties").touch()
+    write(galaxies(10), survey / "a.parquet")
+    monkeypatch.setattr(FakeCatalogue, "fails", True)
+    with pytest.raises(OSError, match="power cut"):
+        predict(folder / "model.gpzed", survey, out)
+    monkeypatch.setattr(FakeCatalogue, "fails", False)
+    with pytest.raises(ConfigError, match="left from an interrupted run; add --resume"):
+        predict(folder / "model.gpzed", survey, out)
+    with pytest.raises(ConfigError, match="belongs to another run: `point` is not the same"):
+        predict(folder / "model.gpzed", survey, out, PredictConfig(point="mode"), resume=True)
+    assert predict(folder / "model.gpzed", survey, out, resume=True).n_rows == 7
+    assert not (tmp_path / "out.parts").exists()
+    with pytest.raises(ConfigError, match="is there already, and is not left from an interrupted run"):
+        predict(folder / "model.gpzed", survey, out, resume=True)

@@ -34,6 +34,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 """Commands by name: module and what it does. Modules are imported when their command is called."""
 EXIT_FAILURE, EXIT_USAGE = 1, 2
+NO_THREAD = "can't start new thread"
+"""What Python says when there is no memory for a thread."""
 
 
 class LazyGroup(click.Group):
@@ -102,7 +104,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return EXIT_USAGE
         except KeyboardInterrupt:
             return _interrupted(terminal)
-        except (GPzError, MemoryError, OSError) as error:
+        except (GPzError, MemoryError, OSError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and not isinstance(error, GPzError) and NO_THREAD not in str(error):
+                raise
             if wants_trace:
                 traceback.print_exc()
             terminal.error(_message(error))
@@ -116,10 +120,11 @@ def _interrupted(terminal: Terminal) -> int:
 
 
 def _message(error: Exception) -> str:
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or NO_THREAD in str(error):
         return "out of memory; train on fewer rows, or predict with a smaller `chunk_rows`"
-    if isinstance(error, OSError) and not isinstance(error, GPzError) and error.filename is not None:
-        return f"'{error.filename}' cannot be read or written: {reason(error)}; check the folder and the disk"
+    if isinstance(error, OSError) and not isinstance(error, GPzError):
+        file = "a file" if error.filename is None else f"'{error.filename}'"
+        return f"{file} cannot be read or written: {reason(error)}; check the folder and the disk"
     return str(error)
 
 

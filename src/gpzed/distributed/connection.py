@@ -108,7 +108,7 @@ def local_cluster(n_workers: int) -> Iterator[Any]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Hold signals that ask to stop back until the end; processes started meanwhile leave Ctrl-C to this one.
+    """Hold signals that ask to stop back until the end, and ignore Ctrl-C, as processes started meanwhile then do, too.
 
     A cluster that is stopped while it starts or closes leaves processes and semaphores behind.
     """
@@ -116,14 +116,12 @@ def _undisturbed() -> Iterator[None]:
         yield
         return
     held: list[int] = []
-    stops = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    asked = [number for number in stops if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, lambda given, _: held.append(given)) for number in asked}
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    asked = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
+    before: dict[int, Any] = {signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN)}
+    before |= {number: signal.signal(number, lambda given, _: held.append(given)) for number in asked}
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number, handler in before.items():
             signal.signal(number, handler)
         if held:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from gpzed.catalog import Catalog, PhotometrySchema
+from gpzed.catalog import Catalog, PhotometrySchema, identify
 from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.distributed.connection import connect, require_dask
 from gpzed.errors import CatalogError, ClusterError, ConfigError, MissingDependencyError, ModelFormatError
@@ -26,7 +27,9 @@ from gpzed.model.container import read_bytes
 from gpzed.workflows.columns import added_columns, column_dtype, predict_columns
 from gpzed.workflows.inputs import needed_columns
 from gpzed.workflows.model import PhotozModel, load_photoz_model, predict_table
-from gpzed.workflows.prediction_plan import PredictionRequest, PredictReport
+from gpzed.workflows.predict import undone_if_changed
+from gpzed.workflows.prediction_plan import PredictionRequest, PredictReport, manifest
+from gpzed.workflows.resume import FinishedChunks
 from gpzed.workflows.schema import matching_schema
 
 _models: dict[str, PhotozModel] = {}  # of this process, by their hash
@@ -183,10 +186,7 @@ def predict_hats(request: PredictionRequest) -> PredictReport:
     The output is a collection, with right ascension and declination in any case. Flags and sentinels are not counted.
     """
     start, lsdb, target = time.perf_counter(), _require_lsdb(), request.output
-    if target.exists() and not request.resume:
-        raise ConfigError(
-            f"'{target}' is there already; add --resume to resume an interrupted run, or write to another folder"
-        )
+    identity = identify(request.catalogue)
     with _computing(request.cluster) as client:
         shared = open_model(request.model, client)
         if client is None:
@@ -199,10 +199,31 @@ def predict_hats(request: PredictionRequest) -> PredictReport:
         options = _with_position(request.options, names, (info.ra_column, info.dec_column))
         result = opened.map_partitions(predict, shared, options, request.schema)
         request.progress.say(f"{len(opened.get_healpix_pixels())} partitions of '{request.catalogue}'")
-        _write(result, target, shared.digest, request.resume, client)
+        run = manifest(request.model, identity, schema, options)
+        with _held(request, run), undone_if_changed(identity, lambda: shutil.rmtree(target, ignore_errors=True)):
+            _write(result, target, shared.digest, request.resume, client)
+            identity.check_unchanged()
         n_rows = len(lsdb.open_catalog(target))
     added = tuple(added_columns(options, request.model.n_components))
     return PredictReport(str(target), n_rows, 0, schema, None, {}, added, time.perf_counter() - start)
+
+
+@contextlib.contextmanager
+def _held(request: PredictionRequest, run: dict[str, Any]) -> Iterator[None]:
+    """Keep the manifest of a run beside its output until it is complete; LSDB itself would resume any other run."""
+    target = request.output
+    chunks = FinishedChunks(target, run, request.resume, request.progress.warn)
+    try:
+        if target.exists() and not chunks.is_resumed:
+            chunks.remove()
+            raise ConfigError(
+                f"'{target}' is there already, and is not left from an interrupted run; delete it, or write to another "
+                "folder"
+            )
+        yield
+        chunks.remove()
+    finally:
+        chunks.release()
 
 
 def _write(result: Any, target: Path, digest: str, resume: bool, client: Any) -> None:

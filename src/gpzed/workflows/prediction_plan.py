@@ -117,17 +117,26 @@ class PredictionPlan:
     def manifest(self) -> dict[str, Any]:
         """Return everything that decides a byte of the output, as plain JSON types: by it a run is recognised."""
         return {
-            "gpzed_version": gpzed.__version__,
-            "model": self.model.sha256,
-            "catalogue": self.identity.to_list(),
+            **manifest(self.model, self.identity, self.schema, self.options),
             "rows": self.info.n_rows,
-            "schema": self.schema.to_dict(),
             "copied": self.kept,
             "computed": self.added,
             "format": self.kind,
-            **dataclasses.asdict(self.options),
             "chunk_rows": self.chunk_rows,
         }
+
+
+def manifest(
+    model: PhotozModel, identity: Identity, schema: PhotometrySchema, options: PredictConfig
+) -> dict[str, Any]:
+    """Return what decides the values of a prediction, wherever it runs."""
+    return {
+        "gpzed_version": gpzed.__version__,
+        "model": model.sha256,
+        "catalogue": identity.to_list(),
+        "schema": schema.to_dict(),
+        **dataclasses.asdict(options),
+    }
 
 
 def plan_prediction(request: PredictionRequest, *, to_folder: bool = False) -> PredictionPlan:

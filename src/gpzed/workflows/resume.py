@@ -56,6 +56,7 @@ class FinishedChunks:
                 "start afresh"
             )
         payload = self._load(path)
+        self.is_resumed = payload is not None
         if payload is None:
             for part in self.folder.glob("*.npy"):  # nobody knows of which run
                 part.unlink()
