@@ -87,7 +87,10 @@ def cholesky(S: FloatArray) -> Factor:
     """
     diagonal = np.diagonal(S)
     if not np.all(np.isfinite(diagonal)) or np.any(diagonal <= 0.0):
-        raise NumericalError("posterior precision has a diagonal that is not positive and finite.")
+        raise NumericalError(
+            "posterior precision has a diagonal that is not positive and finite; inputs or weights may be out of all "
+            "scale. Whiten the inputs (`whitening`), and look for outliers."
+        )
     s = 1.0 / np.sqrt(diagonal)
     R = s[:, None] * S * s
     jitter = 0.0

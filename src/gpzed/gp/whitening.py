@@ -9,13 +9,16 @@ from typing import Literal
 import numpy as np
 
 from gpzed._types import FloatArray
-from gpzed.errors import DataWarning
+from gpzed.errors import DataWarning, NumericalError
 
 WhiteningMethod = Literal["pca", "scale", "none"]
 WHITENING_METHODS: tuple[WhiteningMethod, ...] = ("pca", "scale", "none")
 
 MIN_RELATIVE_VARIANCE = 1e-12
 """A direction with less than this share of the largest variance counts as constant."""
+MAX_DISTANCE, MIN_SCALE = 1e7, 0.1
+"""Of inputs that are not whitened from zero, in units of their scatter and this: coefficients of basis functions are
+squares of that, and rounding is 1e-16 of them."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +73,16 @@ def fit_whitening(moments: Moments, method: WhiteningMethod) -> Whitening:
     """
     covariance = moments.scatter / moments.weight
     d = len(covariance)
-    if method == "none":
-        return Whitening(np.zeros(d), np.eye(d))
     scale = np.sqrt(np.diagonal(covariance))
+    if method == "none":
+        is_far = np.abs(moments.mean) > MAX_DISTANCE * (scale + MIN_SCALE)
+        if is_far.any():
+            raise NumericalError(
+                f"features {np.flatnonzero(is_far).tolist()} (counted from 0) are more than {MAX_DISTANCE:g} times "
+                "their scatter away from zero, where basis functions drown in rounding; expected inputs of zero mean "
+                'and unit variance, more or less. Use whitening="pca" or "scale", or subtract their means.'
+            )
+        return Whitening(np.zeros(d), np.eye(d))
     is_constant = scale <= MIN_RELATIVE_VARIANCE * np.abs(moments.mean)  # rounding noise, or exactly zero
     scale = np.where(is_constant, 1.0, scale)
     if is_constant.any():
