@@ -30,9 +30,10 @@ def test_constant_inputs_leave_the_others_alone():
     np.testing.assert_allclose(np.sort(whitened.std(axis=0)), [0.0, 1.0, 1.0], atol=1e-12)
 
 
-@pytest.mark.parametrize("scatter", [0.0, 1.0])
+@pytest.mark.parametrize("scatter", [0.0, 1.0, 1e9])
 def test_inputs_far_from_zero_need_whitening(scatter):
     X = 1e9 + scatter * np.random.default_rng(0).standard_normal((50, 1))
-    with pytest.raises(NumericalError, match=r"features \[0\].*Use whitening"):
+    with pytest.raises(NumericalError, match=r"feature 0 .*Use whitening"):
         fit_whitening(moments(X), "none")
-    assert fit_whitening(moments(X - 1e9), "none").matrix == 1.0
+    if scatter < 2.0:
+        assert fit_whitening(moments(X - 1e9), "none").matrix == 1.0

@@ -16,9 +16,9 @@ WHITENING_METHODS: tuple[WhiteningMethod, ...] = ("pca", "scale", "none")
 
 MIN_RELATIVE_VARIANCE = 1e-12
 """A direction with less than this share of the largest variance counts as constant."""
-MAX_DISTANCE, MIN_SCALE = 1e7, 0.1
-"""Of inputs that are not whitened from zero, in units of their scatter and this: coefficients of basis functions are
-squares of that, and rounding is 1e-16 of them."""
+MAX_SIZE, MIN_SCALE = 1e7, 0.1
+"""Of inputs that are not whitened: their scatter, and their mean in units of that scatter and this. Coefficients of
+basis functions are squares of these, and rounding is 1e-16 of them."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,13 @@ def fit_whitening(moments: Moments, method: WhiteningMethod) -> Whitening:
     d = len(covariance)
     scale = np.sqrt(np.diagonal(covariance))
     if method == "none":
-        is_far = np.abs(moments.mean) > MAX_DISTANCE * (scale + MIN_SCALE)
-        if is_far.any():
+        is_off = (np.abs(moments.mean) > MAX_SIZE * (scale + MIN_SCALE)) | (scale > MAX_SIZE)
+        if is_off.any():
+            first = int(np.flatnonzero(is_off)[0])
             raise NumericalError(
-                f"features {np.flatnonzero(is_far).tolist()} (counted from 0) are more than {MAX_DISTANCE:g} times "
-                "their scatter away from zero, where basis functions drown in rounding; expected inputs of zero mean "
-                'and unit variance, more or less. Use whitening="pca" or "scale", or subtract their means.'
+                f"feature {first} (counted from 0) has a mean of {moments.mean[first]:.3g} and a scatter of "
+                f"{scale[first]:.3g}, where basis functions drown in rounding; without whitening inputs of zero mean and "
+                'unit variance are expected, more or less. Use whitening="pca" or "scale", or scale them.'
             )
         return Whitening(np.zeros(d), np.eye(d))
     is_constant = scale <= MIN_RELATIVE_VARIANCE * np.abs(moments.mean)  # rounding noise, or exactly zero
