@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpzed.compiled import substitute
 from gpzed.errors import NumericalError
 from gpzed.gp import linalg
-from gpzed.gp.linalg import MAX_JITTER, Factor, cholesky, triangular_product
+from gpzed.gp.linalg import MAX_JITTER, Factor, cholesky, inverse_stack, root_stack, triangular_product
+from gpzed.gp.prior import common_shape
 from helpers import make_problem
 from strategies import seeds
 
@@ -139,3 +141,25 @@ def test_coinciding_basis_functions_still_give_a_gradient():
     result = problem.evaluate(type(p)(P, Gamma, p.u, p.b, log_alpha, p.log_eta))
     assert not result.posterior.factor.is_well_conditioned
     assert np.all(np.isfinite(problem.layout.pack(result.gradient)))
+
+
+def test_stacks_that_cannot_be_factorised_raise_an_error_of_ours():
+    with pytest.raises(NumericalError, match="singular"):
+        inverse_stack(np.zeros((2, 3, 3)))
+    with pytest.raises(NumericalError, match="uncertain inputs are not finite"):
+        root_stack(np.full((2, 3, 3), -1.0), 1e-10)
+
+
+def test_roots_of_singular_covariances_take_the_jitter_they_need():
+    half = np.random.default_rng(0).standard_normal((5, 4, 2))
+    for scale in (1.0, 1e6):
+        covariances = scale**2 * half @ np.swapaxes(half, 1, 2)
+        V = root_stack(covariances, 1e-10)
+        np.testing.assert_allclose(V @ np.swapaxes(V, 1, 2), covariances, atol=1e-3 * scale**2)
+
+
+def test_singular_shapes_are_a_step_to_be_shortened():
+    Lambda = np.zeros((3, 2, 2))
+    Lambda[:, 0, 0] = 1.0
+    with pytest.raises(NumericalError, match="singular"):
+        substitute(common_shape)(Lambda, 1.0)

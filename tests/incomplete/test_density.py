@@ -152,3 +152,9 @@ def test_held_out_rows_choose_as_many_components_as_there_are():
     rows = Observations.complete(X)
     for data, size in ((rows, 2), (Observations.complete(rng.standard_normal((1200, 2))), 1)):
         assert len(choose_mixture(Density.fit(data), data, (1, 2, 4), rng).weights) == size
+
+
+def test_rows_infinitely_far_from_all_components_belong_to_all_alike():
+    share, total = normalise(np.array([[-np.inf, 0.0], [-np.inf, -np.inf]]))
+    np.testing.assert_array_equal(share, [[0.5, 1.0], [0.5, 0.0]])
+    np.testing.assert_array_equal(total, [-np.inf, 0.0])

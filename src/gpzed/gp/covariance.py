@@ -16,6 +16,7 @@ from scipy.cluster.vq import vq
 from gpzed._types import FloatArray
 from gpzed.compiled import substitute
 from gpzed.gp.basis import Basis, Gaussians, coefficients, pull_back
+from gpzed.gp.linalg import cholesky_stack, inverse_stack
 from gpzed.gp.prior import common_shape
 
 WIDTH = 4.0
@@ -69,7 +70,7 @@ class Structure:
         """Return P and Gamma to start from: centres as given, shapes from the scatter of the rows X around them."""
         Lambda = local_precision(X, P)
         if self.is_global:
-            Lambda = np.linalg.inv(np.linalg.inv(Lambda).mean(axis=0, keepdims=True))
+            Lambda = inverse_stack(inverse_stack(Lambda).mean(axis=0, keepdims=True))
         return P, self.factor(Lambda)
 
 
@@ -107,7 +108,7 @@ def _factor_diagonal(Lambda: FloatArray) -> FloatArray:
 
 
 def _factor_full(Lambda: FloatArray) -> FloatArray:
-    return np.swapaxes(np.linalg.cholesky(Lambda), 1, 2)
+    return np.swapaxes(cholesky_stack(Lambda), 1, 2)
 
 
 STRUCTURES: dict[str, Structure] = {
@@ -149,4 +150,4 @@ def local_precision(X: FloatArray, P: FloatArray) -> FloatArray:
     np.add.at(scatter, label, residual[:, :, None] * residual[:, None, :])
     count = np.bincount(label, minlength=m)[:, None, None]
     covariance = (scatter + SHRINKAGE * d * pooled) / (count + SHRINKAGE * d)
-    return np.linalg.inv(WIDTH**2 * covariance)
+    return inverse_stack(WIDTH**2 * covariance)

@@ -87,7 +87,10 @@ def cholesky(S: FloatArray) -> Factor:
     """
     diagonal = np.diagonal(S)
     if not np.all(np.isfinite(diagonal)) or np.any(diagonal <= 0.0):
-        raise NumericalError("posterior precision has a diagonal that is not positive and finite.")
+        raise NumericalError(
+            "posterior precision has a diagonal that is not positive and finite; inputs or weights may be out of all "
+            "scale. Whiten the inputs (`whitening`), and look for outliers."
+        )
     s = 1.0 / np.sqrt(diagonal)
     R = s[:, None] * S * s
     jitter = 0.0
@@ -112,7 +115,7 @@ def cholesky(S: FloatArray) -> Factor:
 
 
 def cholesky_stack(R: FloatArray) -> FloatArray:
-    """Lower factors of matrices ``I + V' Lambda V`` (g, r, r): positive definite unless a step of training diverged."""
+    """Lower factors of matrices such as ``I + V' Lambda V`` (g, r, r): positive definite unless a step diverged."""
     try:
         L = np.asarray(np.linalg.cholesky(R), dtype=np.float64)
     except np.linalg.LinAlgError:
@@ -122,6 +125,25 @@ def cholesky_stack(R: FloatArray) -> FloatArray:
     return L
 
 
+def inverse_stack(matrices: FloatArray) -> FloatArray:
+    """Inverses of precision matrices of basis functions, (g, d, d), which are regular unless a step diverged."""
+    try:
+        return np.asarray(np.linalg.inv(matrices), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        raise NumericalError("shapes of basis functions are singular; whiten the inputs (`whitening`).") from None
+
+
+def root_stack(covariances: FloatArray, jitter: float) -> FloatArray:
+    """Lower factors of covariances (n, d, d) that may be singular: `jitter` is added, a larger one only if needed."""
+    largest = max(1.0, float(np.diagonal(covariances, axis1=1, axis2=2).max(initial=1.0)))
+    for factor in (1.0, largest, 1e3 * largest, 1e6 * largest):
+        try:
+            return np.asarray(np.linalg.cholesky(covariances + factor * jitter * np.eye(covariances.shape[1])))
+        except np.linalg.LinAlgError:
+            continue
+    raise NumericalError("covariances of uncertain inputs are not finite; look for errors or inputs out of all scale.")
+
+
 def not_finite() -> NumericalError:
-    """Say that a matrix ``I + V' Lambda V`` is not finite."""
-    return NumericalError("shapes of basis functions are not finite under uncertain inputs.")
+    """Say that a matrix such as ``I + V' Lambda V`` is not finite."""
+    return NumericalError("shapes of basis functions are not finite.")

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpzed._types import FloatArray
+from gpzed.gp.linalg import inverse_stack
 
 if TYPE_CHECKING:
     from gpzed.gp.parameters import Layout, Parameters
@@ -52,8 +53,8 @@ def log_prior(parameters: Parameters, layout: Layout, kappa: float) -> tuple[flo
 def common_shape(Lambda: FloatArray, kappa: float) -> tuple[float, FloatArray]:
     """Return the log density of the prior that draws shapes together, and its gradient for Lambda, diagonal or full."""
     Lambda_0 = Lambda.mean(axis=0, keepdims=True)
-    value = -0.5 * kappa * float(len(Lambda) * _log_det(Lambda_0)[0] - _log_det(Lambda).sum())
-    return value, -0.5 * kappa * (_inverse(Lambda_0) - _inverse(Lambda))
+    gradient = -0.5 * kappa * (_inverse(Lambda_0) - _inverse(Lambda))
+    return -0.5 * kappa * float(len(Lambda) * _log_det(Lambda_0)[0] - _log_det(Lambda).sum()), gradient
 
 
 def _log_det(Lambda: FloatArray) -> FloatArray:
@@ -61,4 +62,4 @@ def _log_det(Lambda: FloatArray) -> FloatArray:
 
 
 def _inverse(Lambda: FloatArray) -> FloatArray:
-    return np.asarray(1.0 / Lambda if Lambda.ndim == 2 else np.linalg.inv(Lambda), dtype=np.float64)
+    return np.asarray(1.0 / Lambda if Lambda.ndim == 2 else inverse_stack(Lambda))

@@ -9,13 +9,16 @@ from typing import Literal
 import numpy as np
 
 from gpzed._types import FloatArray
-from gpzed.errors import DataWarning
+from gpzed.errors import DataWarning, NumericalError
 
 WhiteningMethod = Literal["pca", "scale", "none"]
 WHITENING_METHODS: tuple[WhiteningMethod, ...] = ("pca", "scale", "none")
 
 MIN_RELATIVE_VARIANCE = 1e-12
 """A direction with less than this share of the largest variance counts as constant."""
+MAX_SIZE, MIN_SCALE = 1e7, 0.1
+"""Of inputs that are not whitened: their scatter, and their mean in units of that scatter and this. Coefficients of
+basis functions are squares of these, and rounding is 1e-16 of them."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +73,17 @@ def fit_whitening(moments: Moments, method: WhiteningMethod) -> Whitening:
     """
     covariance = moments.scatter / moments.weight
     d = len(covariance)
-    if method == "none":
-        return Whitening(np.zeros(d), np.eye(d))
     scale = np.sqrt(np.diagonal(covariance))
+    if method == "none":
+        is_off = (np.abs(moments.mean) > MAX_SIZE * (scale + MIN_SCALE)) | (scale > MAX_SIZE)
+        if is_off.any():
+            first = int(np.flatnonzero(is_off)[0])
+            raise NumericalError(
+                f"feature {first} (counted from 0) has a mean of {moments.mean[first]:.3g} and a scatter of "
+                f"{scale[first]:.3g}, where basis functions drown in rounding; without whitening inputs of zero mean and "
+                'unit variance are expected, more or less. Use whitening="pca" or "scale", or scale them.'
+            )
+        return Whitening(np.zeros(d), np.eye(d))
     is_constant = scale <= MIN_RELATIVE_VARIANCE * np.abs(moments.mean)  # rounding noise, or exactly zero
     scale = np.where(is_constant, 1.0, scale)
     if is_constant.any():

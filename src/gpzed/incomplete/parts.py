@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpzed._types import AnyArray, FloatArray, IntArray
+from gpzed.gp.linalg import root_stack
 from gpzed.gp.whitening import Whitening
 from gpzed.incomplete.blur import Blur
 from gpzed.incomplete.density import Conditional, Density, Regressions, normalise
@@ -193,7 +194,7 @@ def parts_with_errors(X: FloatArray, X_std: FloatArray, inputs: InputModel, whit
         probability = _likely(given.probabilities)
         rank, index = np.nonzero(probability.T)
         Psi = whitening.matrix.T @ given.covariances[index, rank] @ whitening.matrix
-        V = np.linalg.cholesky(0.5 * (Psi + np.swapaxes(Psi, 1, 2)) + JITTER * np.eye(X.shape[1]))
+        V = root_stack(0.5 * (Psi + np.swapaxes(Psi, 1, 2)), JITTER)
         found.append((whitening(given.means[index, rank]), start + index, rank, probability[index, rank], V))
     if not found:
         return RowParts(whitening(X))

@@ -1,0 +1,40 @@
+"""Random fits: those that broke once, and a few more."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from faults import fits
+from gpzed import GPzRegressor
+from gpzed.model import Training
+
+
+def test_a_few_cases(tmp_path):
+    cases = list(fits.run(4, np.random.default_rng(1), tmp_path))
+    assert len(cases) == 4
+    assert all(case.held for case in cases), cases
+
+
+@pytest.mark.filterwarnings("ignore::gpzed.errors.GPzWarning")
+def test_a_constant_input_with_gaps_may_be_another_one_later():
+    """Without variance to fill gaps from, the density of such an input closed in on it, and other rows had none."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.full(32, 3e5), 40.0 * rng.standard_normal(32)])
+    X[::4, 0] = np.nan
+    training = Training(max_iter=3, density_components=1)
+    model = GPzRegressor(3, n_heads=1, n_members=1, training=training, random_state=0).fit(X, X[:, 1])
+    new = np.column_stack([np.full(5, 3e6), np.full(5, np.nan)])
+    prediction = model.predict_distribution(new)
+    assert np.isfinite(prediction.mean).all()
+    assert (prediction.variance > 0.0).all()
+
+
+@pytest.mark.filterwarnings("ignore::gpzed.errors.GPzWarning")
+def test_rows_that_are_all_the_same():
+    """Whitening scaled the rounding of their mean up, and the covariance of the coverage was singular."""
+    rng = np.random.default_rng(0)
+    X = np.tile(rng.standard_normal(4), (62, 1))
+    training = Training(max_iter=2, n_epochs=1)
+    model = GPzRegressor(4, n_members=1, n_heads=2, training=training, random_state=0).fit(X, rng.standard_normal(62))
+    assert np.isfinite(model.predict(X)).all()
