@@ -20,8 +20,12 @@ BIN := $(VENV)/bin
 $(VENV)/.stamp: pyproject.toml requirements-dev.lock hatch_build.py $(SOURCES)
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "gpzed needs Python 3.11 or later; set PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.lock
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.lock 2> $(VENV)/pip.log \
+		&& $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . \
+		|| { cat $(VENV)/pip.log >&2; ! grep -q "DO NOT MATCH THE HASHES" $(VENV)/pip.log \
+		&& echo "The packages of requirements-dev.lock are not to be had here; installing what pyproject.toml allows." >&2 \
+		&& $(BIN)/python -m pip install --quiet --upgrade "pip>=25.1" \
+		&& $(BIN)/python -m pip install --quiet --editable ".[all]" --group dev; }
 	touch $@
 
 demo: $(VENV)/.stamp
