@@ -1,6 +1,6 @@
 /* The point of least expected loss of Gaussian mixtures, a panel of rows at a time; included by `_blocks.h`.
  *
- * `prediction/_point.py` says what the loss is, and does the same in NumPy. Lanes are rows, which share no operation: what
+ * `prediction/point.py` says what the loss is, and does the same in NumPy. Lanes are rows, which share no operation: what
  * one gets does not depend on its neighbours.
  */
 
