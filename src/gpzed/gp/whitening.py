@@ -80,8 +80,8 @@ def fit_whitening(moments: Moments, method: WhiteningMethod) -> Whitening:
             first = int(np.flatnonzero(is_off)[0])
             raise NumericalError(
                 f"feature {first} (counted from 0) has a mean of {moments.mean[first]:.3g} and a scatter of "
-                f"{scale[first]:.3g}, where basis functions drown in rounding; without whitening inputs of zero mean and "
-                'unit variance are expected, more or less. Use whitening="pca" or "scale", or scale them.'
+                f"{scale[first]:.3g}, where basis functions drown in rounding; without whitening inputs of zero mean "
+                'and unit variance are expected, more or less. Use whitening="pca" or "scale", or scale them.'
             )
         return Whitening(np.zeros(d), np.eye(d))
     is_constant = scale <= MIN_RELATIVE_VARIANCE * np.abs(moments.mean)  # rounding noise, or exactly zero
