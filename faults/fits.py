@@ -18,7 +18,7 @@ from gpzed import GPzRegressor
 from gpzed.errors import GPzError
 from gpzed.model import Training
 
-CASES = 500
+CASES = 250
 
 
 class Rows(NamedTuple):
