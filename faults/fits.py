@@ -18,7 +18,7 @@ from gpzed import GPzRegressor
 from gpzed.errors import GPzError
 from gpzed.model import Training
 
-CASES = 500
+CASES = 250
 
 
 class Rows(NamedTuple):
@@ -120,7 +120,7 @@ def draw_rows(kind: str, rng: np.random.Generator) -> Rows:
             X[:, column] = X[:, rng.integers(d)]
         elif odd < 0.3:
             X[:, column] = np.round(X[:, column])
-    spread = 150.0 if rng.random() < 0.05 else float(rng.choice([0.0, 3.0, 12.0]))
+    spread = 50.0 if rng.random() < 0.05 else float(rng.choice([0.0, 3.0, 12.0]))
     X = X * 10.0 ** rng.uniform(-spread, spread, d) + rng.choice([0.0, 1.0, 1e6]) * rng.standard_normal(d)
     if rng.random() < 0.2:
         X = X[rng.integers(0, max(1, n // 4), n)]
