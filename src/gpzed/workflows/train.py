@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import gpzed
-from gpzed._files import check_output, file_hash
+from gpzed._files import check_output, discard_leftovers, file_hash
 from gpzed.catalog import Catalog, PhotometrySchema, identify
 from gpzed.config import RunConfig, as_config
 from gpzed.errors import ConfigError
@@ -116,6 +116,8 @@ def train(
     model = _photoz_model(regressor, rows, settled, provenance)
     if output is not None:
         model.save(output)
+        for path in run.checkpoints():
+            discard_leftovers(path)
         run.remove_checkpoints()
     return replace(model, report=_report(model, rows, output))
 
