@@ -10,6 +10,7 @@ import pytest
 from faults import signals
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # forking with threads about
 def test_a_few_cases_hold(tmp_path: Path) -> None:
     found = list(signals.run(3, np.random.default_rng(0), tmp_path))
