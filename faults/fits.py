@@ -49,7 +49,7 @@ def fit(seed: int) -> Case:
             stage = "prediction"
             problem = check(model, rows, rng)
     except Exception as error:  # whatever comes out
-        clear = stage == "fit" and (isinstance(error, GPzError) or (type(error) is ValueError and _is_ours(error)))
+        clear = isinstance(error, GPzError) or (stage == "fit" and type(error) is ValueError and _is_ours(error))
         outcome = "refused with a clear error" if clear else f"foreign error in {stage}"
         return Case(kind, outcome, clear, f"seed {seed}: {type(error).__name__}: {error}")
     return Case(kind, problem or "finite predictions", not problem, f"seed {seed}")

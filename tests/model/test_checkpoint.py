@@ -133,6 +133,20 @@ def test_checkpoint_of_other_options(wave, interrupted, options):
         fit(wave, interrupted, **options)
 
 
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_a_refused_run_leaves_no_checkpoint_beside_those_it_refused(wave, tmp_path, n_threads):
+    path, options = tmp_path / "state", {"n_members": 3, "n_threads": n_threads}
+    with pytest.raises(KeyboardInterrupt):
+        fit(wave, path, callback=interrupt_after(4, member=1), **options)
+    (tmp_path / "state.0").unlink(missing_ok=True)  # as if member 0 had been slower
+    before = sorted(file.name for file in tmp_path.iterdir())
+    assert before
+    with pytest.raises(CheckpointError, match=OTHER):
+        fit(wave, path, max_iter=29, **options)
+    assert sorted(file.name for file in tmp_path.iterdir()) == before
+    np.testing.assert_array_equal(both(fit(wave, path, **options), wave[0]), both(fit(wave, **options), wave[0]))
+
+
 def test_checkpoint_of_other_data(wave, interrupted):
     X, y = (np.array(a) for a in wave)
     moved, target = X.copy(), y.copy()

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -138,6 +138,13 @@ def train_committee(model: GPzRegressor, source: Source, run: Run) -> Committee:
     return committee
 
 
+class _Job(NamedTuple):
+    """The rows of a member, and who follows its training."""
+
+    data: TrainingData
+    watch: Watch
+
+
 @dataclass
 class _Jobs:
     """The training of members side by side; the data of the first are kept."""
@@ -147,11 +154,17 @@ class _Jobs:
     run_: Run
     generators: list[np.random.Generator]
     halt: threading.Event = field(default_factory=threading.Event)
+    prepared: dict[int, _Job] = field(default_factory=dict)
     first: TrainingData = field(init=False)
 
     def run(self, n_threads: int) -> tuple[Trained, ...]:
-        """Train all members; an error or interrupt in one halts the others at their next step."""
+        """Train all members; an error or interrupt in one halts the others at their next step.
+
+        Checkpoints are read before any training: where one is of another run, none may be written beside it.
+        """
         n = len(self.generators)
+        paths = [self.run_.checkpoint_of(index, n) for index in range(n)]
+        self.prepared = {index: self._prepare(index) for index, path in enumerate(paths) if path and path.exists()}
         n_parallel = min(n, n_threads) if self.run_.cluster is None else 1  # each member has the whole cluster
         train = partial(self._train, n_threads=max(1, n_threads // n_parallel))
         if n_parallel == 1:
@@ -168,6 +181,10 @@ class _Jobs:
         return tuple(future.result() for future in futures)
 
     def _train(self, index: int, n_threads: int) -> Trained:
+        data, watch = self.prepared.pop(index) if index in self.prepared else self._prepare(index)
+        return train_member(data, self.recipe, self.generators[index], n_threads, watch)
+
+    def _prepare(self, index: int) -> _Job:
         rng = self.generators[index]
         seed = int(rng.integers(2**63))
         data = self.source.data(np.random.default_rng(seed))
@@ -175,7 +192,7 @@ class _Jobs:
             self.first = data
         watch = _MemberWatch(index, self.run_, self.run_.checkpoint_of(index, len(self.generators)), self.halt)
         watch.resume((self.recipe, seed), data)
-        return train_member(data, self.recipe, rng, n_threads, watch)
+        return _Job(data, watch)
 
 
 class HaltedError(Exception):

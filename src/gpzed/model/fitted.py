@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpzed._files import write_atomically
 from gpzed._types import FloatArray
 from gpzed.engine.threads import Team
+from gpzed.errors import NumericalError
 from gpzed.model.committee import Committee
 from gpzed.model.coverage import Coverage
 from gpzed.model.inputs import check_input_errors, is_lazy, validate_table
@@ -196,7 +197,13 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X = self._check_inputs(X)
         errors = self._check_errors(X_std, X)
         prediction = self.committee_.predict(X, Team(self.n_threads), errors)
-        prediction.components.verify()
+        try:
+            prediction.components.verify()
+        except ValueError as error:
+            raise NumericalError(
+                f"the predictions are beyond double precision: {error} Inputs that far from all training rows are "
+                "expected from wrong units alone."
+            ) from None
         return prediction
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: int | np.random.Generator | None = 0) -> FloatArray:
