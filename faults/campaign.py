@@ -106,13 +106,16 @@ def write(tallies: list[Tally], path: Path) -> None:
 
 
 def table(path: Path) -> str:
-    """Return the records of a file as a table in Markdown: one line per fault, with what came of it."""
-    lines = ["| campaign | fault | cases | outcome |", "|---|---|---|---|"]
+    """Return the records of a file as a table in Markdown: one line per kind, with what came of its faults."""
+    lines = ["| kind | faults | cases | outcomes | broken | seconds |", "|---|---|---|---|---|---|"]
     for line in path.read_text().splitlines():
         record = json.loads(line)
-        for fault, outcomes in record["faults"].items():
-            counts = ", ".join(f"{outcome} {count:,}" for outcome, count in outcomes.items())
-            lines.append(f"| {record['campaign']} | {fault} | {sum(outcomes.values()):,} | {counts} |")
+        total: collections.Counter[str] = collections.Counter()
+        for outcomes in record["faults"].values():
+            total.update(outcomes)
+        counts = ", ".join(f"{outcome} {count:,}" for outcome, count in total.most_common())
+        cells = (len(record["faults"]), f"{record['cases']:,}", counts, record["broken"], record["seconds"])
+        lines.append(f"| {record['campaign']} | {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
 
