@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -144,6 +146,16 @@ class Bench:
     def _simulate(self, name: str, rows: int, seed: int) -> None:
         table = Catalog(simulate_survey(rows, random_state=seed, only_spectroscopic=True).columns())
         write_catalog(table, self.folder / f"{name}.parquet")
+
+    @contextlib.contextmanager
+    def workspace(self) -> Iterator[Path]:
+        """Make a folder for the outputs of one case."""
+        work = self.folder / "work"
+        work.mkdir()
+        try:
+            yield work
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
 
     def file(self, name: str) -> str:
         """Return the path of an input; Parquet if it has no suffix."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -59,7 +57,7 @@ def _campaign(folder: Path, cases: int, seed: int) -> Iterator[Case]:
     for number in range(cases):
         job = jobs[number % len(jobs)]
         if job.name not in smooth:
-            with _workspace(bench) as work:
+            with bench.workspace() as work:
                 bench.must(job.to(work))
                 smooth[job.name] = content(work / job.output)
         if number // len(jobs) % 3 == 2:
@@ -78,7 +76,7 @@ def _failing_call(bench: Bench, job: Job, expected: object, layer: ctypes.CDLL, 
         layer.arm(str(place).encode(), KINDS[kind], first, count, error)
 
     what = os.strerror(error).lower() if error else "half of it"
-    with _workspace(bench) as work:
+    with bench.workspace() as work:
         detail = f"call {first}, {'once' if count == 1 else 'from then on'}"
         return _try(bench, job, expected, work, f"{kind}: {what}", prepare, detail)
 
@@ -92,7 +90,7 @@ def _small_disk(bench: Bench, job: Job, expected: object, kilobytes: int) -> Cas
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (kilobytes << 10, kilobytes << 10))
 
-    with _workspace(bench) as work:
+    with bench.workspace() as work:
         mount = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(work)]
         is_mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
         try:
@@ -144,16 +142,6 @@ def _problem(job: Job, expected: object, work: Path, ended: Ended, codes: tuple[
     allowed = () if ended.code == 0 else (f"{job.output}.parts", f"{job.output}.checkpoint")
     left = [path.name for path in work.iterdir() if path != output and not path.name.startswith(allowed or ("\0",))]
     return f"left {', '.join(left)}" if left else ""
-
-
-@contextlib.contextmanager
-def _workspace(bench: Bench) -> Iterator[Path]:
-    work = bench.folder / "work"
-    work.mkdir()
-    try:
-        yield work
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -67,9 +66,7 @@ def _starve(bench: Bench, job: Job, expected: dict[str, object], megabytes: floa
         limit = pages * resource.getpagesize() + int(megabytes * 2**20)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
-    work = bench.folder / "work"
-    work.mkdir()
-    try:
+    with bench.workspace() as work:
         ended = run_command(job.to(work), bench.log, prepare)
         output, detail = work / job.output, f"{megabytes:.1f} MB: {ended}"
         is_aborted = ended.code in ABORTS and any(words in ended.text for words in LAST_WORDS)
@@ -91,8 +88,6 @@ def _starve(bench: Bench, job: Job, expected: dict[str, object], megabytes: floa
         if job.name in expected and content(output) != expected[job.name]:
             return Case(job.name, "other output", False, detail)
         return Case(job.name, "success", True)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def _loads(model: Path) -> bool:

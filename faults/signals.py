@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -76,25 +75,15 @@ def _cluster() -> Iterator[str]:
 
 
 def _undisturbed(job: Job, bench: Bench) -> Smooth:
-    with _workspace(bench) as work:
+    with bench.workspace() as work:
         ended = bench.must(job.to(work))
         return Smooth(job, content(work / job.output), ended.seconds)
-
-
-@contextlib.contextmanager
-def _workspace(bench: Bench) -> Iterator[Path]:
-    work = bench.folder / "work"
-    work.mkdir()
-    try:
-        yield work
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def _interrupt(bench: Bench, smooth: Smooth, chosen: signal.Signals, delay: float) -> Case:
     """Send a signal after a while, then finish the job: the output has to be the one of an undisturbed run."""
     job, fault = smooth.job, f"{chosen.name} in {smooth.job.name}"
-    with _workspace(bench) as work:
+    with bench.workspace() as work:
         child = Child(job.to(work), bench.log)
         time.sleep(delay)
         with contextlib.suppress(ProcessLookupError):
@@ -142,7 +131,7 @@ def _judge(work: Path, smooth: Smooth, fault: str, outcome: str, ended: Ended) -
 def _two_writers(bench: Bench, smooth: Smooth, rng: np.random.Generator) -> Case:
     """Start a job twice: one may be refused, but the output has to be whole."""
     job, fault = smooth.job, f"two writers in {smooth.job.name}"
-    with _workspace(bench) as work:
+    with bench.workspace() as work:
         first = Child(job.to(work), bench.log)
         time.sleep(rng.uniform(0.0, 0.5) * smooth.seconds)
         second = Child(job.to(work), bench.folder / "second.txt")
@@ -167,7 +156,7 @@ def _another_run(bench: Bench, smooth: Smooth, rng: np.random.Generator) -> Case
     }.get(job.words[0], [])
     other = replace(job, words=tuple(word.replace(bench.file("train"), bench.file("other")).replace(
         bench.file("survey"), bench.file("other")) for word in job.words))  # fmt: skip
-    with _workspace(bench) as work:
+    with bench.workspace() as work:
         child = Child(job.to(work), bench.log)
         while not list(work.glob("*.parts/*.npy")) + list(work.glob("[!.]*.checkpoint*")):
             if child.poll():

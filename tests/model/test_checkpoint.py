@@ -1,4 +1,4 @@
-"""Interrupted training goes on as if nothing had happened."""
+"""Interrupted training resumes as if nothing had happened."""
 
 from __future__ import annotations
 

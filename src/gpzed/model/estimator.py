@@ -59,7 +59,7 @@ class GPzRegressor(FittedModel):
     shape_prior : float
         Strength of the prior that draws the shapes of the basis functions together; 0 for the paper's objective.
     validation_fraction : float
-        Share of the training rows held out to choose the iterate; 0 for none. Held-out rows still enter the final
+        Share of the training rows to hold out for choosing the iterate; 0 for none. Held-out rows still enter the final
         posterior of the weights.
     calibrate : {"global", "local", "noise", "none"}
         What held-out rows correct. "noise": a constant is taken off the log noise precision such that they are most
