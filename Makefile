@@ -2,6 +2,7 @@
 # make test    sets everything up, then lint, types, import rules and tests
 # make test-scale   the tests that need Dask and LSDB, workers killed and all
 # make test-rail    the tests of the RAIL plugin, in a separate environment
+# make docs    builds the documentation site in docs/_build/html; warnings are errors
 # make bench   sets everything up and runs the benchmarks (JSON lines)
 # make paper   reproduces the tables and figures of the paper; PAPER_ARGS="--table metrics --size 10000" for a part
 # make faults  breaks gpzed on purpose, for some minutes, and counts what happens; FAULTS_ARGS="--scale 10" for longer
@@ -15,7 +16,7 @@ VENV := .venv
 SOURCES := $(wildcard src/gpzed/compiled/*.c src/gpzed/compiled/*.h)
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint unit slow test-scale faults sanitize lock audit bench paper rivals test-rail league clean
+.PHONY: demo test lint unit docs slow test-scale faults sanitize lock audit bench paper rivals test-rail league clean
 
 $(VENV)/.stamp: pyproject.toml requirements-dev.lock hatch_build.py $(SOURCES)
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "gpzed needs Python 3.11 or later; set PYTHON=python3.11")'
@@ -41,6 +42,9 @@ lint: $(VENV)/.stamp
 
 unit: $(VENV)/.stamp
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+docs: $(VENV)/.stamp
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 slow: $(VENV)/.stamp
 	$(BIN)/python -m pytest --run-slow --run-real -m "slow or real" $(PYTEST_ARGS)
@@ -112,4 +116,4 @@ league: .venv-league/.stamp
 	.venv-league/bin/python benchmarks/league/league.py $(LEAGUE_ARGS)
 
 clean:
-	rm -rf $(VENV) .venv-rail .venv-league .venv-lock .venv-bench .venv-scale build gpzed-demo .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-rail .venv-league .venv-lock .venv-bench .venv-scale build docs/_build docs/reference/api gpzed-demo .mypy_cache .ruff_cache .pytest_cache

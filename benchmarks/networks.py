@@ -1,8 +1,12 @@
-"""Rivals on cosmoDC2: mixture density networks (PyTorch), alone and as an ensemble, and random forest + KDE.
+"""gpzed beside an ensemble of mixture density networks (PyTorch), boosting and a random forest, on the same rows.
 
-All train on the training file alone (a fifth of it held out to stop by) and are scored on the validation file by the
-same code as gpzed. One JSON line each. PyTorch is no dependency of gpzed: `benchmarks/rivals/setup_networks.sh` makes
-a separate environment.
+    .venv-networks/bin/python benchmarks/networks.py --rows 300 1000 --seeds 0 1 2 > docs/results/networks.jsonl
+
+Each method trains on the same random rows of a training file, with its defaults, and is scored on the same test rows by
+the same code. One JSON line for every catalogue, number of rows, seed and method; at the end of each catalogue and
+number, a line with the paired differences to gpzed and their standard errors: over resamples of the test rows, and over
+seeds. Rivals get the asinh colours, a magnitude, the logarithms of the errors, and marks for gaps. PyTorch is
+no dependency of gpzed: `benchmarks/rivals/setup_networks.sh` makes a separate environment.
 """
 
 from __future__ import annotations
@@ -10,95 +14,135 @@ from __future__ import annotations
 import argparse
 import os
 import time
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from common import emit
+from gpzed.catalog import Catalog, extract_photometry, read_catalog
 from gpzed.evaluation import evaluate
+from gpzed.evaluation.metrics import METRICS, per_object_values
+from gpzed.features import FeatureConfig, fit_transformer
 from gpzed.prediction import Prediction
+from gpzed.workflows import train
 
-BANDS = "ugrizy"
-LIMIT = 28.0
-"""Where a band without detection is put: just below the faintest of those with one."""
-KEYS = ("rmse", "fr_0.15", "fr_0.05", "sigma_nmad", "bias", "mll", "crps", "cde_loss", "pit_ks", "coverage_68")
-MIN_STD = 1e-3
-KINDS = ["magnitudes", "colours", "asinh magnitudes", "asinh colours"]
-ZERO_POINT, POGSON = 27.0, 2.5 / np.log(10.0)
-
-
-def read(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Magnitudes and errors, NaN where not detected, and redshifts."""
-    table = pq.read_table(path)
-    mag = np.stack([np.asarray(table[f"mag_{band}"], dtype=float) for band in BANDS], axis=1)
-    err = np.stack([np.asarray(table[f"mag_err_{band}"], dtype=float) for band in BANDS], axis=1)
-    return mag, err, np.asarray(table["z_spec"], dtype=float)
-
-
-def flux_of(mag: np.ndarray, err: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Fluxes and their errors, 1 at the zero point."""
-    flux = 10 ** (-0.4 * (mag - ZERO_POINT))
-    return flux, flux * err / POGSON
+ROOT = Path(__file__).resolve().parents[1]
+CATALOGUES = {
+    "dc2": (["rail_dc2_9816/training"], "rail_dc2_9816/validation"),
+    "boss": (["sdss_boss_dr10/boss_dr10_0", "sdss_boss_dr10/boss_dr10_3"], "sdss_boss_dr10/boss_dr10_1"),
+    "deep": (["deep23_3dhst_ugrizy/half"], None),
+    "vipers": (["des_dr2_gama_vipers/vipers_train"], None),
+    "gama": (["des_dr2_gama_vipers/gama_train"], None),
+    "quasars": (["sdss_qso_dr5/half"], None),
+}
+TASK_SET = "pzdc_replica/pz_challenge_taskset_1_flow_{}_10yr"
+KEYS = ("mll", "crps", "cde_loss", "fr_0.15", "fr_0.05", "sigma_nmad", "rmse")
+POINT_KEYS = ("fr_0.15", "fr_0.05", "sigma_nmad", "rmse")
+MIN_STD, MAX_LOG_STD, FAR = 1e-3, 2.0, 5.0
+MEMBERS, LAYERS, HIDDEN, GAUSSIANS, DROPOUT, RATE, DECAY = 5, 3, 192, 8, 0.05, 2e-3, 1e-3
+RESAMPLES = 200
 
 
-def make_features(mag: np.ndarray, err: np.ndarray, kind: str, softening: np.ndarray, with_errors: bool) -> np.ndarray:
-    """Make inputs: magnitudes (Pogson or asinh) or their colours and i, with ln errors, and whether u was detected."""
-    seen = np.isfinite(mag) & np.isfinite(err)
-    if kind.startswith("asinh"):
-        flux, noise = flux_of(mag, err)
-        flux, noise = np.where(seen, flux, 0.0), np.where(seen, noise, softening)
-        mag = -POGSON * (np.arcsinh(flux / (2 * softening)) + np.log(softening))
-        err = POGSON * noise / np.sqrt(flux**2 + 4 * softening**2)
+def tables(folder: Path, name: str, n_test: int) -> tuple[Catalog, Catalog]:
+    """Rows to train on, and at most `n_test` rows to be judged by."""
+    if name == "taskset1":
+        training, test, truth = (
+            read_catalog(folder / f"{TASK_SET.format(k)}.parquet") for k in ("training", "test", "truth")
+        )
+        rows = [_renamed(training, training.floats("redshift")), _renamed(test, truth.floats("redshift"))]
     else:
-        mag = np.where(seen, np.minimum(mag, LIMIT), LIMIT)
-        err = np.where(seen, np.clip(err, 1e-3, 3.0), 1.0)
-    if kind.endswith("colours"):
-        mag = np.concatenate([mag[:, :-1] - mag[:, 1:], mag[:, 3:4]], axis=1)
-    return np.concatenate([mag, *([np.log(err)] if with_errors else []), ~seen[:, :1]], axis=1)
+        files, own_test = CATALOGUES[name]
+        parts = [read_catalog(folder / f"{file}.parquet") for file in files]
+        table = Catalog({c: np.concatenate([np.asarray(p[c]) for p in parts]) for c in parts[0].names})
+        kept = np.random.default_rng(0).random(len(table)) < 0.7
+        other = None if own_test is None else read_catalog(folder / f"{own_test}.parquet")
+        rows = [table.take(kept), table.take(~kept)] if other is None else [table, other]
+    training, test = (_usable(table) for table in rows)
+    return training, test.take(np.random.default_rng(1).permutation(len(test))[:n_test])
 
 
-def train_network(X: np.ndarray, z: np.ndarray, options: argparse.Namespace, seed: int) -> Any:
-    """Train one network, keeping the weights with the best held-out score."""
+def _renamed(table: Catalog, z: np.ndarray) -> Catalog:
+    return Catalog({**{name: table[name] for name in table.names if name.startswith("mag_")}, "z_spec": z})
+
+
+def _usable(table: Catalog) -> Catalog:
+    """Rows with a redshift above 0.002 and a measured band."""
+    bands = [name for name in table.names if name.startswith("mag_") and "err" not in name]
+    measured = np.isfinite(np.stack([table.floats(name) for name in bands])).any(axis=0)
+    return table.take(measured & (table.floats("z_spec") > 0.002))
+
+
+def features(model: Any, training: Catalog, test: Catalog) -> tuple[np.ndarray, np.ndarray]:
+    """Return the inputs of the rivals: standardised colours, a magnitude, ln errors and marks of gaps."""
+    photometry = [extract_photometry(table, model.schema, model.config.sentinels) for table in (training, test)]
+    transformer = fit_transformer(photometry[0], FeatureConfig(errors="inputs"))
+    both = [transformer.transform(part).X for part in photometry]
+    n, b = len(both[0]), both[0].shape[1] // 2
+    X = np.concatenate(both)
+    gaps = np.isnan(X[:, :b])
+    mean = np.nanmean(X[:n], axis=0)
+    offset = np.nanmean(np.where(gaps, np.nan, X[:, :b] - mean[:b]), axis=1, keepdims=True)
+    mag = np.where(gaps, mean[:b] + offset, X[:, :b])
+    ln_err = np.where(np.isnan(X[:, b:]), mean[b:], X[:, b:])
+    marks = gaps[:, gaps[:n].any(axis=0)]
+    F = np.concatenate([mag[:, :-1] - mag[:, 1:], mag[:, [b // 2]], ln_err, marks], axis=1)
+    F = np.clip((F - F[:n].mean(axis=0)) / (F[:n].std(axis=0) + 1e-9), -FAR, FAR)
+    return F[:n], F[n:]
+
+
+def networks(X: np.ndarray, z: np.ndarray, X_test: np.ndarray, seed: int) -> Prediction:
+    """Ensemble of mixture density networks, a fifth of the rows held out to stop by, another one for each."""
+    parts = [_network(X, z, X_test, 100 * seed + member) for member in range(MEMBERS)]
+    return quoted(Prediction.mixture(parts))
+
+
+def quoted(p: Prediction) -> Prediction:
+    """Return densities cut at zero, and quoted by the redshift of least expected loss, as those of gpzed are."""
+    return p.changed(lower=0.0, point="best")
+
+
+def _network(X: np.ndarray, z: np.ndarray, X_test: np.ndarray, seed: int) -> Prediction:
     import torch
     from torch import nn
 
     torch.manual_seed(seed)
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(len(z))
+    order = np.random.default_rng(seed).permutation(len(z))
     held, used = order[: len(z) // 5], order[len(z) // 5 :]
-    K = options.components
+    n_epochs, batch = (60, 128) if len(z) > 2000 else (100, 64 if len(z) > 600 else 32)
     layers: list[Any] = []
-    width = X.shape[1]
-    for _ in range(options.layers):
-        layers += [nn.Linear(width, options.hidden), nn.SiLU(), nn.Dropout(options.dropout)]
-        width = options.hidden
+    width, K = X.shape[1], GAUSSIANS
+    for _ in range(LAYERS):
+        layers += [nn.Linear(width, HIDDEN), nn.SiLU(), nn.Dropout(DROPOUT)]
+        width = HIDDEN
     net = nn.Sequential(*layers, nn.Linear(width, 3 * K))
     with torch.no_grad():  # components start spread over the redshifts
         net[-1].bias[K : 2 * K] = torch.as_tensor(np.quantile(z, (np.arange(K) + 0.5) / K), dtype=torch.float32)
         net[-1].bias[2 * K :] = float(np.log(z.std() / K))
 
-    def loss(inputs: Any, target: Any) -> Any:
+    def split(inputs: Any) -> tuple[Any, Any, Any]:
         logit, mean, log_std = net(inputs).split(K, dim=1)
-        std = torch.exp(log_std) + MIN_STD
-        terms = torch.log_softmax(logit, 1) - torch.log(std) - 0.5 * ((target[:, None] - mean) / std) ** 2
-        return 0.5 * np.log(2 * np.pi) - torch.logsumexp(terms, 1).mean()
+        return torch.log_softmax(logit, 1), mean, torch.exp(torch.clamp(log_std, max=MAX_LOG_STD)) + MIN_STD
 
-    X_used, z_used = torch.as_tensor(X[used], dtype=torch.float32), torch.as_tensor(z[used], dtype=torch.float32)
-    X_held, z_held = torch.as_tensor(X[held], dtype=torch.float32), torch.as_tensor(z[held], dtype=torch.float32)
-    optimiser = torch.optim.AdamW(net.parameters(), lr=options.rate, weight_decay=options.decay)
-    steps = options.epochs * (len(used) // options.batch)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=options.rate, total_steps=steps)
+    def loss(inputs: Any, target: Any) -> Any:
+        log_weight, mean, std = split(inputs)
+        return -torch.logsumexp(log_weight - torch.log(std) - 0.5 * ((target[:, None] - mean) / std) ** 2, 1).mean()
+
+    X_used, z_used = (torch.as_tensor(a[used], dtype=torch.float32) for a in (X, z))
+    X_held, z_held = (torch.as_tensor(a[held], dtype=torch.float32) for a in (X, z))
+    optimiser = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=DECAY)
+    n_batches = len(used) // batch
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=RATE, total_steps=n_epochs * n_batches)
     best, kept = np.inf, None
-    for _ in range(options.epochs):
+    for _ in range(n_epochs):
         net.train()
         shuffled = torch.randperm(len(used))
-        for i in range(len(used) // options.batch):
-            rows = shuffled[i * options.batch : (i + 1) * options.batch]
+        for i in range(n_batches):
+            rows = shuffled[i * batch : (i + 1) * batch]
             optimiser.zero_grad()
-            value = loss(X_used[rows] + options.jitter * torch.randn(len(rows), X.shape[1]), z_used[rows])
-            value.backward()
+            loss(X_used[rows], z_used[rows]).backward()
             nn.utils.clip_grad_norm_(net.parameters(), 5.0)
             optimiser.step()
             schedule.step()
@@ -109,131 +153,137 @@ def train_network(X: np.ndarray, z: np.ndarray, options: argparse.Namespace, see
             best, kept = score, {name: value.clone() for name, value in net.state_dict().items()}
     net.load_state_dict(kept)
     net.eval()
-    return net, -best
-
-
-def predict_network(net: Any, X: np.ndarray) -> Prediction:
-    """Mixture of Gaussians of one network."""
-    import torch
-
     with torch.no_grad():
-        logit, mean, log_std = net(torch.as_tensor(X, dtype=torch.float32)).double().chunk(3, dim=1)
-    variance = (np.exp(log_std.numpy()) + MIN_STD) ** 2
-    return Prediction(torch.softmax(logit, 1).numpy(), mean.numpy(), np.zeros_like(variance), variance)
+        log_weight, mean, std = (part.double().numpy() for part in split(torch.as_tensor(X_test, dtype=torch.float32)))
+    weights = np.exp(log_weight)
+    return Prediction(weights / weights.sum(axis=1, keepdims=True), mean, np.zeros_like(std), std**2)
 
 
-def run_networks(data: dict[str, Any], options: argparse.Namespace) -> None:
-    """One network and the ensemble of all."""
-    import torch
+def boosting(X: np.ndarray, z: np.ndarray, X_test: np.ndarray, seed: int) -> Prediction:
+    """Boosted trees, for point estimates; depth and number chosen on a fifth of the rows. One width for all objects."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
 
-    torch.set_num_threads(options.threads)
-    parts, seconds = [], 0.0
-    for member in range(options.members):
-        started = time.process_time()
-        net, held = train_network(data["X"], data["z"], options, options.seed + member)
-        seconds += time.process_time() - started
-        parts.append(predict_network(net, data["X_test"]))
-        if member == 0 or member == options.members - 1:
-            what = "mixture density network" if member == 0 else f"ensemble of {member + 1} networks"
-            report(what, data, parts[0] if member == 0 else Prediction.mixture(parts), seconds, options, held)
+    held = np.random.default_rng(seed).random(len(z)) < 0.2
+    options = [{"max_leaf_nodes": leaves, "learning_rate": rate} for leaves in (7, 15, 31) for rate in (0.03, 0.1)]
+
+    def fitted(option: dict[str, Any], rows: np.ndarray) -> Any:
+        model = HistGradientBoostingRegressor(max_iter=300, loss="squared_error", random_state=seed, **option)
+        return model.fit(X[rows], z[rows], sample_weight=(1.0 + z[rows]) ** -2)
+
+    def error(option: dict[str, Any]) -> float:
+        return float(np.mean(((fitted(option, ~held).predict(X[held]) - z[held]) / (1 + z[held])) ** 2))
+
+    mean = fitted(min(options, key=error), np.ones(len(z), dtype=bool)).predict(X_test)
+    return Prediction.gaussian(mean, np.zeros(len(mean)), np.full(len(mean), z.std() ** 2))
 
 
-def run_forest(data: dict[str, Any], options: argparse.Namespace) -> None:
-    """Random forest whose leaves weigh the training redshifts, smoothed by a kernel; width chosen out of bag."""
+def forest(X: np.ndarray, z: np.ndarray, X_test: np.ndarray, seed: int, n_kept: int = 40) -> Prediction:
+    """Random forest whose leaves weigh training redshifts, smoothed by a kernel whose width held-out rows choose."""
     from sklearn.ensemble import RandomForestRegressor
 
-    X, z = data["X"], data["z"]
-    started = time.process_time()
-    rng = np.random.default_rng(options.seed)
-    order = rng.permutation(len(z))
-    held, used = order[: len(z) // 5], order[len(z) // 5 :]
-    trees = RandomForestRegressor(300, min_samples_leaf=3, max_features=0.5, n_jobs=1, random_state=options.seed)
-    trees.fit(X[used], z[used])
-    widths = (0.01, 0.015, 0.02, 0.03, 0.04)
-    best = max(widths, key=lambda h: evaluate(z[held], _forest(trees, X[used], z[used], X[held], h))["mll"])
-    trees.fit(X, z)
-    seconds = time.process_time() - started
-    report(f"random forest + KDE, width {best}", data, _forest(trees, X, z, data["X_test"], best), seconds, options)
+    held = np.random.default_rng(seed).random(len(z)) < 0.2
+
+    def predicted(rows: np.ndarray, X_new: np.ndarray, widths: tuple[float, ...]) -> list[Prediction]:
+        trees = RandomForestRegressor(200, min_samples_leaf=3, max_features=0.5, random_state=seed).fit(
+            X[rows], z[rows]
+        )
+        leaves, new = trees.apply(X[rows]), trees.apply(X_new)
+        weights, means = np.empty((len(X_new), n_kept)), np.empty((len(X_new), n_kept))
+        for i, where in enumerate(new):
+            same = leaves == where
+            share = (same / same.sum(axis=0)).mean(axis=1)
+            top = np.argsort(-share)[:n_kept]
+            weights[i], means[i] = share[top], z[rows][top]
+        weights /= weights.sum(axis=1, keepdims=True)
+        return [Prediction(weights, means, np.zeros_like(means), np.full_like(means, h**2)) for h in widths]
+
+    widths = (0.01, 0.02, 0.03, 0.05, 0.08, 0.15)
+    scores = [np.mean(p.log_pdf(z[held])) for p in predicted(~held, X[held], widths)]
+    (found,) = predicted(np.ones(len(z), dtype=bool), X_test, (widths[int(np.argmax(scores))],))
+    return quoted(found)
 
 
-def _forest(trees: Any, X: np.ndarray, z: np.ndarray, X_new: np.ndarray, width: float, n_kept: int = 40) -> Prediction:
-    """Weigh training rows by shared leaves; the `n_kept` heaviest become Gaussians, and one broad one the rest."""
-    from sklearn.preprocessing import OneHotEncoder
-
-    encoder = OneHotEncoder(handle_unknown="ignore").fit(trees.apply(X))
-    leaves, where = encoder.transform(trees.apply(X)), encoder.transform(trees.apply(X_new))
-    leaves = leaves.multiply(1.0 / np.asarray(leaves.sum(axis=0))).tocsr().T
-    weights, means = np.zeros((len(X_new), n_kept + 1)), np.zeros((len(X_new), n_kept + 1))
-    variance = np.full((len(X_new), n_kept + 1), width**2)
-    for start in range(0, len(X_new), 500):
-        rows = slice(start, start + 500)
-        shared = (where[rows] @ leaves).toarray() / len(trees.estimators_)
-        top = np.argpartition(shared, -n_kept, axis=1)[:, -n_kept:]
-        weights[rows, :n_kept] = np.take_along_axis(shared, top, axis=1)
-        means[rows, :n_kept] = z[top]
-        np.put_along_axis(shared, top, 0.0, axis=1)
-        rest = np.maximum(shared.sum(axis=1), 1e-6)
-        centre = shared @ z / rest
-        weights[rows, n_kept], means[rows, n_kept] = rest, centre
-        variance[rows, n_kept] += np.maximum(shared @ z**2 / rest - centre**2, 0.0) + 1e-4
-    weights /= weights.sum(axis=1, keepdims=True)
-    return Prediction(weights, means, np.zeros_like(variance), variance)
+RIVALS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray, int], Prediction]] = {
+    "networks": networks,
+    "boosting": boosting,
+    "forest": forest,
+}
 
 
-def report(
-    what: str,
-    data: dict[str, Any],
-    p: Prediction,
-    seconds: float,
-    options: argparse.Namespace,
-    held: float | None = None,
-) -> None:
-    """Print one line of scores."""
-    scores = evaluate(data["z_test"], p)
-    figures = {key: round(scores[key], 4) for key in KEYS if key in scores}
-    settings = {k: v for k, v in vars(options).items() if k not in ("data_dir", "only")}
-    features = options.features + ("" if options.errors else ", no errors")
-    emit(
-        {"rival": what, "catalogue": "dc2", "n": len(data["z"]), "features": features, "epochs": options.epochs}
-        | figures
-        | {"cpu_seconds": round(seconds, 1)}
-        | {"held_out_score": held, "load": round(os.getloadavg()[0], 2), "settings": settings}
-    )
+def differences(
+    z: np.ndarray, ours: list[Prediction], theirs: list[Prediction], keys: tuple[str, ...]
+) -> dict[str, Any]:
+    """Scores of gpzed less those of a rival: mean over seeds, and its standard error."""
+    rng, found = np.random.default_rng(0), {}
+    pairs = [
+        (per_object_values(list(keys), z, p), per_object_values(list(keys), z, q))
+        for p, q in zip(ours, theirs, strict=True)
+    ]
+    for key in keys:
+        reduce = METRICS[key].reduce
+        plain = [reduce(a[key], np.ones(len(z))) - reduce(b[key], np.ones(len(z))) for a, b in pairs]
+        drawn = []
+        for _ in range(RESAMPLES):
+            w = rng.poisson(1.0, len(z)).astype(float)
+            drawn.append(np.mean([reduce(a[key], w) - reduce(b[key], w) for a, b in pairs]))
+        of_seeds = np.std(plain, ddof=1) ** 2 / len(plain) if len(plain) > 1 else 0.0
+        found[key] = [round(float(np.mean(plain)), 5), round(float(np.sqrt(np.std(drawn) ** 2 + of_seeds)), 5)]
+    return found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data-dir", default=os.environ.get("GPZED_DATA", "../shared/data"))
-    parser.add_argument("--only", choices=["networks", "forest"])
-    parser.add_argument("--features", choices=KINDS, default="asinh colours")
-    parser.add_argument("--errors", action=argparse.BooleanOptionalAction, default=True, help="ln errors as inputs")
-    parser.add_argument("--members", type=int, default=5)
-    parser.add_argument("--components", type=int, default=5)
-    parser.add_argument("--layers", type=int, default=3)
-    parser.add_argument("--hidden", type=int, default=256)
-    parser.add_argument("--dropout", type=float, default=0.05)
-    parser.add_argument("--rate", type=float, default=2e-3)
-    parser.add_argument("--decay", type=float, default=1e-3)
-    parser.add_argument("--jitter", type=float, default=0.0)
-    parser.add_argument("--epochs", type=int, default=60)
-    parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=0)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--data-dir", type=Path, default=Path(os.environ.get("GPZED_DATA") or ROOT.parent / "shared/data")
+    )
+    parser.add_argument("--catalogues", nargs="+", choices=[*CATALOGUES, "taskset1"], default=[*CATALOGUES, "taskset1"])
+    parser.add_argument("--rivals", nargs="+", choices=list(RIVALS), default=list(RIVALS))
+    parser.add_argument("--rows", nargs="+", type=int, default=[300, 1000, 3000, 0], help="training rows; 0 for all")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--n-test", type=int, default=5000)
     options = parser.parse_args()
-    folder = Path(options.data_dir) / "rail_dc2_9816"
-    if not folder.is_dir():
-        parser.exit(2, f'no folder "{folder}"; give the catalogues with --data-dir or GPZED_DATA.\n')
-    mag, err, z = read(folder / "training.parquet")
-    mag_test, err_test, z_test = read(folder / "validation.parquet")
-    softening = np.nanmedian(flux_of(mag, err)[1], axis=0)
-    X = make_features(mag, err, options.features, softening, options.errors)
-    X_test = make_features(mag_test, err_test, options.features, softening, options.errors)
-    mean, std = X.mean(axis=0), X.std(axis=0)
-    data = {"X": (X - mean) / std, "z": z, "X_test": (X_test - mean) / std, "z_test": z_test}
-    if options.only != "forest":
-        run_networks(data, options)
-    if options.only != "networks":
-        run_forest(data, options)
+    if not options.data_dir.is_dir():
+        parser.exit(2, f'no folder "{options.data_dir}"; give the catalogues with --data-dir or GPZED_DATA.\n')
+    warnings.simplefilter("ignore")
+    for name in options.catalogues:
+        whole, test = tables(options.data_dir, name, options.n_test)
+        z_test = test.floats("z_spec")
+        for n in options.rows:
+            found: dict[str, list[Prediction]] = {method: [] for method in ("gpzed", *options.rivals)}
+            for seed in options.seeds:
+                rows = np.random.default_rng(seed).permutation(len(whole))[: n or None]
+                compare(
+                    whole.take(rows), test, {"catalogue": name, "n": len(rows), "seed": seed}, options.rivals, found
+                )
+            for rival in options.rivals:
+                keys = POINT_KEYS if rival == "boosting" else KEYS
+                made = {"catalogue": name, "n": len(rows), "seeds": len(options.seeds), "gpzed_less": rival}
+                emit({"benchmark": "networks"} | made | differences(z_test, found["gpzed"], found[rival], keys))
+
+
+def compare(training: Catalog, test: Catalog, made: dict[str, Any], rivals: list[str], found: dict[str, Any]) -> None:
+    """Train and score gpzed and its rivals on the same rows."""
+    started = time.process_time()
+    model = train({name: np.asarray(training[name]) for name in training.names}, seed=made["seed"])
+    trained = time.process_time() - started
+    prediction = model.predict({name: np.asarray(test[name]) for name in test.names}).prediction
+    report("gpzed", test, prediction, trained, made, found)
+    X, X_test = features(model, training, test)
+    for rival in rivals:
+        started = time.process_time()
+        prediction = RIVALS[rival](X, training.floats("z_spec"), X_test, made["seed"])
+        report(rival, test, prediction, time.process_time() - started, made, found)
+
+
+def report(
+    method: str, test: Catalog, p: Prediction, seconds: float, made: dict[str, Any], found: dict[str, Any]
+) -> None:
+    """Print one line of scores, and keep the prediction."""
+    found[method].append(p)
+    scores = evaluate(test.floats("z_spec"), p)
+    keys = POINT_KEYS if method == "boosting" else KEYS
+    figures = {key: round(scores[key], 4) for key in keys}
+    emit({"benchmark": "networks", **made, "method": method, **figures, "cpu_seconds": round(seconds, 1)})
 
 
 if __name__ == "__main__":

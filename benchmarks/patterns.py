@@ -20,8 +20,8 @@ from gpzed.gp.parameters import Layout
 from gpzed.gp.predictive import predict, variance_forms
 from gpzed.gp.state import make_state
 from gpzed.gp.whitening import Whitening
-from gpzed.incomplete.added_variance import refresh
 from gpzed.incomplete.density import Density
+from gpzed.incomplete.givens import refresh
 from gpzed.incomplete.parts import PatternTable
 from gpzed.incomplete.patterns import InputModel, patterns_of
 from gpzed.incomplete.spread import AddedVariance, BlurredRows, QuadraticForms

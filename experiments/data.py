@@ -20,7 +20,8 @@ from gpzed.config import RunConfig
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.features import fit_transformer, photometry_rows
 from gpzed.simulate import simulate_survey
-from gpzed.workflows.inputs import needed_columns, valid_redshifts
+from gpzed.workflows.inputs import needed_columns
+from gpzed.workflows.redshifts import Limits, valid_redshifts
 from gpzed.workflows.schema import open_info, resolve_schema
 
 PAPER_INPUTS = RunConfig.paper().features
@@ -166,9 +167,9 @@ def _read(path: str, config: RunConfig) -> tuple[Photometry, FloatArray]:
     schema.require(info.names, redshift=True)
     columns = needed_columns(schema, schema.redshift)
     table = read_catalog(path, columns=columns, format=config.schema.format, hdf5_group=config.schema.hdf5_group)
-    limits = config.split
+    limits = Limits.of(config.split.min_redshift, config.split.max_redshift, "as asked")
     z = table.floats(str(schema.redshift))
-    table = table.take(valid_redshifts(z, limits.min_redshift, limits.max_redshift, config.sentinels).keep)
+    table = table.take(valid_redshifts(z, limits, config.sentinels).keep)
     photometry = extract_photometry(table, schema, config.sentinels)
     measured = np.flatnonzero(photometry.measured.any(axis=1))
     return photometry_rows(photometry, measured), table.floats(str(schema.redshift))[measured]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import importlib
+import itertools
 import json
 import platform
 import subprocess
@@ -97,25 +98,29 @@ def run_kind(kind: str, scale: float, seed: int) -> Tally:
 
 
 def write(tallies: list[Tally], path: Path) -> None:
-    """Replace the records of these kinds in a file of JSON lines."""
-    kinds = {tally.kind for tally in tallies}
+    """Replace the records of these kinds and seeds in a file of JSON lines."""
+    new = {(tally.kind, tally.seed) for tally in tallies}
     old = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    records = [record for record in old if record["campaign"] not in kinds] + [tally.record() for tally in tallies]
-    records.sort(key=lambda record: KINDS.index(record["campaign"]))
+    records = [record for record in old if (record["campaign"], record["seed"]) not in new]
+    records += [tally.record() for tally in tallies]
+    records.sort(key=lambda record: (KINDS.index(record["campaign"]), record["seed"]))
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
 def table(path: Path) -> str:
-    """Return the records of a file as a table in Markdown: one line per kind, with what came of its faults."""
+    """Return the records of a file as a table in Markdown: one line per kind, over all its seeds."""
     lines = ["| kind | faults | cases | outcomes | broken | seconds |", "|---|---|---|---|---|---|"]
-    for line in path.read_text().splitlines():
-        record = json.loads(line)
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    for kind, group in itertools.groupby(records, key=lambda record: str(record["campaign"])):
+        runs = list(group)
+        faults = {fault for run in runs for fault in run["faults"]}
         total: collections.Counter[str] = collections.Counter()
-        for outcomes in record["faults"].values():
-            total.update(outcomes)
+        for run in runs:
+            for outcomes in run["faults"].values():
+                total.update(outcomes)
         counts = ", ".join(f"{outcome} {count:,}" for outcome, count in total.most_common())
-        cells = (len(record["faults"]), f"{record['cases']:,}", counts, record["broken"], record["seconds"])
-        lines.append(f"| {record['campaign']} | {' | '.join(map(str, cells))} |")
+        cases, broken, seconds = (sum(run[key] for run in runs) for key in ("cases", "broken", "seconds"))
+        lines.append(f"| {kind} | {len(faults)} | {cases:,} | {counts} | {broken} | {seconds:,.0f} |")
     return "\n".join(lines)
 
 

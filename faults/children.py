@@ -7,10 +7,11 @@ import importlib
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from gpzed.cli.app import COMMANDS
 from gpzed.simulate import simulate_survey
 from gpzed.workflows import load_photoz_model
 
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 300.0
 """A command that takes longer than this hangs."""
 HANGS = 99
 TRAINING = """
@@ -49,12 +50,22 @@ class Ended:
 
 
 class Child:
-    """A command in a forked process: what is imported already need not be imported again."""
+    """A command in a forked process: what is imported already need not be imported again.
 
-    def __init__(self, words: list[str], log: Path, prepare: Callable[[], None] = lambda: None) -> None:
+    A `fresh` one has an interpreter of its own, as those that start processes themselves need it.
+    """
+
+    def __init__(
+        self, words: list[str], log: Path, prepare: Callable[[], None] = lambda: None, fresh: bool = False
+    ) -> None:
         self.log, self.started = log, time.monotonic()
         self.code: int | None = None
         sys.stdout.flush()
+        if fresh:
+            with log.open("wb") as stream:
+                command = [sys.executable, "-W", "ignore", "-m", "gpzed", *words]
+                self.pid = subprocess.Popen(command, stdout=stream, stderr=stream, stdin=subprocess.DEVNULL).pid
+            return
         self.pid = os.fork()
         if not self.pid:
             code = 70
@@ -101,9 +112,9 @@ def _run(words: list[str], log: Path, prepare: Callable[[], None]) -> int:
         sys.stderr.flush()
 
 
-def run(words: list[str], log: Path, prepare: Callable[[], None] = lambda: None) -> Ended:
+def run(words: list[str], log: Path, prepare: Callable[[], None] = lambda: None, fresh: bool = False) -> Ended:
     """Run a command to its end."""
-    return Child(words, log, prepare).end()
+    return Child(words, log, prepare, fresh).end()
 
 
 @dataclass(frozen=True)
@@ -114,6 +125,7 @@ class Job:
     words: tuple[str, ...]
     output: str
     can_resume: bool = True
+    fresh: bool = False  # runs in an interpreter of its own
 
     def to(self, folder: Path, *more: str) -> list[str]:
         """Return the words, with an output in a folder."""
@@ -128,7 +140,7 @@ class Bench:
     """Inputs, jobs, and the outputs that these give when nobody disturbs them."""
 
     def __init__(self, folder: Path, rows: int = 1200) -> None:
-        for module in ("astropy.io.fits", "h5py", "pyarrow.parquet", *(module for module, _ in COMMANDS.values())):
+        for module in ("astropy.io.fits", "h5py", "pyarrow.parquet", *(module for module, _, _ in COMMANDS.values())):
             importlib.import_module(module)  # once, for all children
         self.folder = folder
         self.log = folder / "log.txt"
@@ -159,11 +171,11 @@ class Bench:
 
     def file(self, name: str) -> str:
         """Return the path of an input; Parquet if it has no suffix."""
-        return str(self.folder / (name if "." in name or name == "many" else f"{name}.parquet"))
+        return str(self.folder / (name if "." in name or name in ("many", "sky") else f"{name}.parquet"))
 
-    def must(self, words: list[str]) -> Ended:
+    def must(self, words: list[str], fresh: bool = False) -> Ended:
         """Run a command that has to succeed."""
-        ended = run(words, self.log)
+        ended = run(words, self.log, fresh=fresh)
         assert ended.code == 0, ended.text
         return ended
 
@@ -176,6 +188,22 @@ class Bench:
         """Return a prediction job of many chunks."""
         words = ("predict", str(self.model), self.file(source), "--chunk-rows", "100", *options, "-o", "{out}")
         return Job(f"predict {source} {suffix}".strip(), words, f"out.{suffix}" if suffix else "out")
+
+    def predict_locally(self) -> Job:
+        """Return a prediction job that starts a Dask cluster of its own."""
+        return replace(self.predict("", "many", "--dask", "local:2"), name="predict --dask local:2", fresh=True)
+
+    def predict_sky(self) -> Job:
+        """Return a prediction job from one HATS catalogue to another."""
+        words = ("predict", str(self.model), self._sky(), "-o", "{out}")
+        return Job("predict HATS", words, "sky", fresh=True)
+
+    def _sky(self) -> str:
+        """Write the survey as a HATS catalogue; in a process of its own, since LSDB leaves threads behind."""
+        path = self.file("sky")
+        command = [sys.executable, "-W", "ignore", "-c", _WRITE_SKY, self.file("survey"), path]
+        subprocess.run(command, check=True, capture_output=True)
+        return path
 
     def report(self) -> Job:
         """Return a job that writes a page."""
@@ -192,6 +220,17 @@ class Bench:
         ]
 
 
+_WRITE_SKY = """
+import sys, lsdb, numpy as np, pandas as pd
+frame, rng = pd.read_parquet(sys.argv[1]), np.random.default_rng(0)
+frame["ra"], frame["dec"] = rng.uniform(10.0, 60.0, len(frame)), rng.uniform(-30.0, 30.0, len(frame))
+sky = lsdb.from_dataframe(frame, ra_column="ra", dec_column="dec", partition_rows=200, catalog_name="sky")
+sky.write_catalog(sys.argv[2], catalog_name="sky", progress_bar=False)
+"""
+DATED = ("creation_date", "hats_estsize")
+"""Properties of a HATS catalogue that no second run repeats: when it was written, and the size with that date."""
+
+
 def content(path: Path) -> object:
     """Return what has to be the same: the bytes of a file or folder, the predictions of a model."""
     if path.suffix == ".gpzed":
@@ -200,5 +239,13 @@ def content(path: Path) -> object:
         prediction = model.predict_distribution(inputs)
         return prediction.means.tobytes(), prediction.std.tobytes()
     if path.is_dir():
-        return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+        return {str(file.relative_to(path)): undated(file) for file in sorted(path.rglob("*")) if file.is_file()}
     return path.read_bytes()
+
+
+def undated(file: Path) -> bytes:
+    """Return the bytes of a file, without the dates that a HATS catalogue has."""
+    if not file.name.endswith("properties"):
+        return file.read_bytes()
+    lines = file.read_text().splitlines()
+    return "\n".join(line for line in lines if not any(word in line for word in DATED) and line[:1] != "#").encode()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import doctest
+import importlib.util
 import inspect
 import os
 import re
@@ -163,10 +164,21 @@ def test_links_resolve(page: Path) -> None:
             assert anchor in anchors(target), f"{page.name}: {link}"
 
 
+def contents(page: Path) -> list[str]:
+    """Pages that the tables of contents of a page name."""
+    found = re.findall(r"(?ms)^```{toctree}\n(.*?)^```$", page.read_text(encoding="utf-8"))
+    names = [line for text in found for line in text.split() if not line.startswith(":")]
+    return [str(path) for name in names for path in page.parent.glob(f"{name}.*") if path.suffix != ".rst"]
+
+
 def test_every_page_is_reachable() -> None:
-    reached = {ROOT / "docs" / "index.md"}
-    for page in list(reached):
-        reached |= {(page.parent / link.partition("#")[0]).resolve() for link in links(page)}
+    """The front page leads to all, through the tables of contents from which the site is made."""
+    reached, todo = set(), [ROOT / "docs" / "index.md"]
+    while todo:
+        page = todo.pop().resolve()
+        if page.suffix == ".md" and page not in reached:
+            todo += [Path(name) for name in contents(page)]
+        reached.add(page)
     assert set(ROOT.glob("docs/**/*.md")) <= reached
 
 
@@ -238,12 +250,24 @@ def test_numbers_on_the_pages_are_those_of_the_code() -> None:
     assert f"exceeds {WELL_CONDITIONED:.0e}".replace("e-0", "e-") in architecture
 
 
+def test_the_gallery_shows_every_figure() -> None:
+    plots = pytest.importorskip("gpzed.plots")
+    pytest.importorskip("matplotlib")
+    from experiments import gallery
+
+    assert set(gallery.FIGURES) == {name for name in plots.__all__ if name.startswith("plot_")}
+    assert gallery.page() == gallery.PAGE.read_text(encoding="utf-8"), "run `python -m experiments.gallery`"
+    assert {path.stem for path in gallery.FOLDER.glob("*.png")} == set(gallery.FIGURES)
+    assert sum(path.stat().st_size for path in gallery.FOLDER.iterdir()) < 500_000
+
+
 def test_citation_file() -> None:
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     keys = re.findall(r"(?m)^([a-z-]+):", text)
     assert {"cff-version", "message", "title", "authors", "version", "license", "preferred-citation"} <= set(keys)
     assert len(keys) == len(set(keys))
-    assert f"\nversion: {gpzed.__version__}\n" in text
+    version, date = newest_release()
+    assert f"\nversion: {version}\ndate-released: {date}\n" in text
     assert "10.1093/mnras/stw1618" in text
     assert "\t" not in text
     with contextlib.suppress(ImportError):
@@ -256,8 +280,25 @@ def test_citation_file() -> None:
         ]  # fmt: skip
 
 
-def test_changelog_has_this_version() -> None:
-    assert f"## [{gpzed.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+def newest_release() -> tuple[str, str]:
+    """Version and date of the newest release in the changelog, made or prepared."""
+    headings = re.findall(
+        r"(?m)^## \[(\d\S+)\] - (\d{4}-\d\d-\d\d)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    )
+    return headings[0]
+
+
+def test_the_tree_is_of_the_newest_release_or_later() -> None:
+    sys.path.insert(0, str(ROOT))
+    try:
+        import hatch_version
+    finally:
+        sys.path.remove(str(ROOT))
+    assert newest_release()[0] == hatch_version.FIRST or "dev" not in hatch_version.version()
+    assert hatch_version.from_description("v0.2.0-0-g1a2b3c4") == "0.2.0"
+    assert hatch_version.from_description("v0.2.0-3-g1a2b3c4") == "0.2.1.dev3+g1a2b3c4"
+    assert hatch_version.from_description("nonsense") is None
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", hatch_version.version())
 
 
 def test_the_table_of_faults_is_that_of_its_records() -> None:
@@ -265,6 +306,16 @@ def test_the_table_of_faults_is_that_of_its_records() -> None:
 
     page = (ROOT / "docs" / "explanation" / "reliability.md").read_text(encoding="utf-8")
     assert f"<!-- faults -->\n{table(ROOT / 'docs' / 'results' / 'faults.jsonl')}\n<!-- /faults -->" in page
+
+
+def test_the_table_of_mean_redshifts_is_that_of_its_records() -> None:
+    spec = importlib.util.spec_from_file_location("nz_benchmark", ROOT / "benchmarks" / "nz.py")
+    assert spec is not None
+    assert spec.loader is not None
+    benchmark = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(benchmark)
+    page = (ROOT / "docs" / "howto" / "redshift-distribution.md").read_text(encoding="utf-8")
+    assert f"<!-- nz -->\n{benchmark.table(ROOT / 'docs' / 'results' / 'nz.jsonl')}\n<!-- /nz -->" in page
 
 
 @pytest.mark.parametrize("page", named(PAGES))

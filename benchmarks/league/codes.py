@@ -36,6 +36,14 @@ class Code:
 CODES = {
     "gpzed": Code("gpzed", "gpzed", "gpzed", "GPZedInformer", "GPZedEstimator"),
     "gpz-v1": Code("GPz v1", "pz-rail-gpz-v1", "gpz", "GPzInformer", "GPzEstimator"),
+    "gpz-compat": Code(
+        "gpzed as GPz v1",
+        "gpzed",
+        "gpzed_compat",
+        "GPzCompatInformer",
+        "GPzCompatEstimator",
+        note="gpzed under GPz v1's options and defaults: one Gaussian",
+    ),
     "flexzboost": Code("FlexZBoost", "pz-rail-flexzboost", "flexzboost", "FlexZBoostInformer", "FlexZBoostEstimator"),
     "knn": Code("k nearest neighbours", "pz-rail-sklearn", "k_nearneigh", "KNearNeighInformer", "KNearNeighEstimator"),
     "nn": Code(

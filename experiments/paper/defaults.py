@@ -21,7 +21,7 @@ from gpzed.evaluation import evaluate
 from gpzed.prediction import Prediction
 from gpzed.simulate import simulate_survey
 from gpzed.workflows import predict_table, train_table
-from gpzed.workflows.inputs import valid_redshifts
+from gpzed.workflows.redshifts import Limits, valid_redshifts
 from gpzed.workflows.schema import open_info, resolve_schema
 
 FORMATS = {
@@ -59,9 +59,10 @@ def read_tables(source: Source) -> tuple[Catalog, Catalog, PhotometrySchema]:
 def _read(paths: Sequence[str], source: Source, schema: PhotometrySchema) -> Catalog:
     access = {"format": source.config.schema.format, "hdf5_group": source.config.schema.hdf5_group}
     table = Catalog.concatenate([read_catalog(path, **access) for path in paths])
-    limits = source.config.split
+    cuts = source.config.split
     z = table.floats(str(schema.redshift))
-    return table.take(valid_redshifts(z, limits.min_redshift, limits.max_redshift, source.config.sentinels).keep)
+    limits = Limits.of(cuts.min_redshift, cuts.max_redshift, "as asked")
+    return table.take(valid_redshifts(z, limits, source.config.sentinels).keep)
 
 
 def _with_colours(X: FloatArray, names: Sequence[str]) -> FloatArray:

@@ -164,7 +164,7 @@ def _draw_scatter(content: Content) -> Any:
     }
     for ax, (name, points) in zip(axes.flat, runs.items(), strict=False):
         prediction = Prediction.gaussian(floats(points["z_phot"]), 0.0, floats(points["std"]) ** 2)
-        plot_scatter(floats(points["z_spec"]), prediction, ax, **shared)
+        plot_scatter(floats(points["z_spec"]), prediction, ax, scores=False, residuals=False, **shared)
         ax.set_title(name)
     for ax in axes.flat[len(runs) :]:
         ax.axis("off")

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from gpzed.model import GPzRegressor
     from gpzed.model import Run as Run
     from gpzed.model import Training as Training
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from gpzed.workflows.model import load_model
     from gpzed.workflows.predict import predict
     from gpzed.workflows.train import train
-
-__version__ = "0.1.0"
 
 _PUBLIC = {
     "GPzRegressor": "gpzed.model",
@@ -32,9 +31,21 @@ __all__ = ["GPzRegressor", "Prediction", "__version__", "evaluate", "load_model"
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name in _PUBLIC:
         return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'gpzed' has no attribute {name!r}")
+
+
+def _version() -> str:
+    """Return the version that was installed; a tree on the path that nobody installed has none."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("gpzed")
+    except PackageNotFoundError:
+        return "0+unknown"
 
 
 def __dir__() -> list[str]:

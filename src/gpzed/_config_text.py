@@ -63,8 +63,18 @@ def unreasonable(value: Any, depth: int = 0) -> str:
     return ""
 
 
-def shown(value: Any) -> str:
-    """Return a value for a message, cut short."""
+def shown(value: Any, depth: int = 0) -> str:
+    """Return a value for a message as a configuration has it, cut short."""
+    if depth > MAX_DEPTH:
+        return "..."
+    if isinstance(value, Mapping):
+        return f"a table with {', '.join(map(str, value))}"[:200] if value else "an empty table"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(shown(entry, depth + 1) for entry in value[:10])}{', ...' if len(value) > 10 else ''}]"[
+            :200
+        ]
     text = _SHORT.repr(value)
     return text if len(text) <= 200 else text[:200] + "..."
 

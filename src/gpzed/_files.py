@@ -122,6 +122,10 @@ def refuse_overwriting(path: AnyPath, what: str, others: Iterable[AnyPath | None
 
 def check_output(path: AnyPath, what: str, others: Iterable[AnyPath | None] = (), *, is_folder: bool = False) -> None:
     """Refuse, before any work, an output that cannot be written, or that is one of the other files of a command."""
+    if "://" in os.fspath(path):
+        raise ConfigError(
+            f"'{path}' is an address, where {what} cannot be written; write a file here, then copy it there"
+        )
     refuse_overwriting(path, what, others)
     target = Path(path)
     if target.is_dir() and not is_folder:

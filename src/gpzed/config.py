@@ -15,10 +15,13 @@ from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
+import numpy as np
+
 from gpzed._config_text import commented, describe_type, fits_type, nearest, parameter_docs, shown, unreasonable
+from gpzed._types import FloatArray
 from gpzed.catalog.photometry import Sentinels
 from gpzed.errors import ConfigError
-from gpzed.features import FeatureConfig, SplitConfig, WeightConfig
+from gpzed.features import FeatureConfig, SplitConfig, TargetConfig, WeightConfig
 from gpzed.model import GPzRegressor, Training
 from gpzed.model.options import check_options
 
@@ -39,15 +42,26 @@ class SchemaConfig:
     mag : str or None
         Template of the magnitude columns, like "mag_{band}_lsst"; needs `bands`.
     flux : str or None
-        Template of the flux columns, instead of magnitudes; needs `zero_point`.
+        Template of the flux columns, instead of magnitudes.
     err : str or None
         Template of the error columns.
     flag : str or None
         Template of the flag columns: 0 measured, 1 not detected, 2 not observed.
+    translate : str or None
+        Translate file of EAZY, which says which column is which filter.
+    unit : str or None
+        Unit of the photometry: uJy, nJy, nanomaggy, mag, ... What the catalogue says of its columns if left out.
     zero_point : float or None
-        AB magnitude of flux 1: 31.4 for nJy, 23.9 for uJy.
+        AB magnitude of flux 1, instead of a unit: 31.4 for nJy, 23.9 for uJy.
     redshift : str or None
-        Column of the spectroscopic redshift.
+        Column of the spectroscopic redshift. Several by priority, like "redshift,redshift_manyband", for training: a
+        row has the first one it can have, and the errors of the others are learned where a better one is known.
+    redshift_err : str or None
+        Column of the error of the (first) redshift.
+    redshift_wrong : str or None
+        Column of the probability that the redshift is wrong, from 0 to 1.
+    redshift_quality : str or None
+        Column of quality flags of the redshift; how many are wrong is learned for each of its values.
     weight : str or None
         Column of the cost weight.
     id : str or None
@@ -55,7 +69,7 @@ class SchemaConfig:
     ebv : str or None
         Column of E(B-V).
     format : str or None
-        Format of the catalogue if its suffix does not tell: fits, parquet, hdf5, csv, ecsv, votable.
+        Format of the catalogue if its suffix does not tell: fits, parquet, hdf5, csv, ecsv, votable, ascii.
     hdf5_group : str or None
         Group of an HDF5 file that holds the columns.
     """
@@ -66,13 +80,23 @@ class SchemaConfig:
     flux: str | None = None
     err: str | None = None
     flag: str | None = None
+    translate: str | None = None
+    unit: str | None = None
     zero_point: float | None = None
     redshift: str | None = None
+    redshift_err: str | None = None
+    redshift_wrong: str | None = None
+    redshift_quality: str | None = None
     weight: str | None = None
     id: str | None = None
     ebv: str | None = None
     format: str | None = None
     hdf5_group: str | None = None
+
+    @property
+    def redshifts(self) -> tuple[str, ...]:
+        """Redshift columns that are named, by priority."""
+        return tuple(name.strip() for name in (self.redshift or "").split(",") if name.strip())
 
     @property
     def access(self) -> dict[str, Any]:
@@ -81,6 +105,7 @@ class SchemaConfig:
 
 
 Point = Literal["best", "mean", "median", "mode"]
+Pdf = Literal["mixture", "full", "grid", "quantiles", "none"]
 
 
 @dataclass(frozen=True)
@@ -96,25 +121,42 @@ class PredictConfig:
         Whether densities are cut at zero redshift, exactly.
     quantiles : list of float
         Levels between 0 and 1; 0.16 becomes the column z_q16.
-    components : bool or None
-        Whether to write weight, mean and standard deviation of every Gaussian of the mixture too; if left out, where
-        there is more than one. Mean and variance alone do not tell a mixture; `gpzed evaluate` scores what it finds.
+    pdf : {"mixture", "full", "grid", "quantiles", "none"} or None
+        How densities are written: at most eight Gaussians per object in the lists z_pdf_weight, z_pdf_mean and
+        z_pdf_std ("mixture"); every Gaussian of the committee ("full"); on a grid, in the list z_pdf ("grid"); five
+        quantiles ("quantiles"); not at all ("none"). If left out: "mixture", "quantiles" in CSV, "none" for a model of
+        one Gaussian, which mean and standard deviation tell.
+    pdf_grid : list of float
+        First and last redshift of the grid, and the number of points.
     columns : list of str or None
         Input columns to copy to the output; all if left out, none if empty.
     chunk_rows : int or None
         Rows worked on at a time; chosen by the width of the table if left out.
+    exact : bool
+        Whether to compute every model variance from the posterior of the weights, which takes several times as long;
+        sums of squares that training found to be good enough take its place otherwise.
     """
 
     point: Point = "best"
     positive: bool = True
     quantiles: tuple[float, ...] = ()
-    components: bool | None = None
+    pdf: Pdf | None = None
+    pdf_grid: tuple[float, ...] = (0.0, 3.0, 301.0)
     columns: tuple[str, ...] | None = None
     chunk_rows: int | None = None
+    exact: bool = False
 
     def __post_init__(self) -> None:
         if self.point not in get_args(Point):
             raise ConfigError(f"`point` is {self.point!r}; expected one of {', '.join(get_args(Point))}")
+        if self.pdf is not None and self.pdf not in get_args(Pdf):
+            raise ConfigError(f"`pdf` is {self.pdf!r}; expected one of {', '.join(get_args(Pdf))}")
+        ends = self.pdf_grid
+        if len(ends) != 3 or not ends[0] < ends[1] or ends[2] != int(ends[2]) or not 2 <= ends[2] <= 10_000:
+            raise ConfigError(
+                f"`pdf_grid` is {', '.join(f'{x:g}' for x in ends)}; expected the first redshift, the last, and the "
+                "number of points (2 to 10000), like 0, 3, 301"
+            )
         bad = [level for level in self.quantiles if not 0.0 < level < 1.0]
         if bad:
             raise ConfigError(f"`quantiles` has {bad[0]:g}; expected levels above 0 and below 1, like 0.16")
@@ -124,6 +166,12 @@ class PredictConfig:
             raise ConfigError(f"`quantiles` has {twice[0]:g} twice; give every level once")
         if self.chunk_rows is not None and not 1 <= self.chunk_rows <= 10**9:
             raise ConfigError(f"`chunk_rows` is {self.chunk_rows}; expected at least 1, at most a billion")
+
+    @property
+    def grid(self) -> FloatArray:
+        """Redshifts of the grid."""
+        low, high, n = self.pdf_grid
+        return np.linspace(low, high, int(n))
 
 
 def _model_fields() -> list[tuple[str, Any, Any]]:
@@ -168,6 +216,7 @@ class RunConfig:
     sentinels: Sentinels = field(default_factory=Sentinels)
     features: FeatureConfig = field(default_factory=FeatureConfig)
     weights: WeightConfig = field(default_factory=WeightConfig)
+    target: TargetConfig = field(default_factory=TargetConfig)
     split: SplitConfig = field(default_factory=SplitConfig)
     model: Any = field(default_factory=ModelConfig)
     training: Training = field(default_factory=Training)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ import numpy as np
 
 from gpzed.catalog import Catalog, write_catalog
 from gpzed.config import RunConfig
+from gpzed.errors import ConvergenceWarning
 from gpzed.evaluation import binned_metrics, pit_histogram, rejection_curve, reliability, uncertainty_boxes
 from gpzed.plots import (
     plot_binned,
     plot_history,
+    plot_pdf,
     plot_pit,
     plot_redshift_distribution,
     plot_rejection,
@@ -38,6 +41,8 @@ from gpzed.workflows import (
 )
 
 DEFAULT_SIZE = 50_000
+REPORT = "report.html"
+"""The page to open first."""
 DEFAULT_OPTIONS = {"model": {"n_basis": 100, "n_members": 1}, "training": {"max_iter": 100, "n_epochs": 40}}
 
 
@@ -83,7 +88,7 @@ def run_demo(
         Galaxies in each of the sets for training, validation and test.
     seed : int
     options : dict of str to dict, optional
-        Sections [model] and [training] of the configuration; small ones by default, to be done in two minutes.
+        Sections [model] and [training] of the configuration; by default few basis functions and steps, to be quick.
     """
     progress = progress or Progress()
     out = Path(folder)
@@ -95,12 +100,16 @@ def run_demo(
     )
     model_file, predictions = out / "model.gpzed", out / "predictions.parquet"
     _clear(out)
-    train(out / "training.parquet", model_file, config, progress=progress)
+    with warnings.catch_warnings():
+        if options is None:  # cut short on purpose
+            warnings.simplefilter("ignore", ConvergenceWarning)
+        train(out / "training.parquet", model_file, config, progress=progress)
     predict(model_file, out / "test.parquet", predictions, progress=progress)
     result = evaluate(predictions)
     progress.say("drawing figures")
     _draw(out, model_file, predictions)
-    write_report([predictions], out / "report.html", title=f"gpzed demo: galaxies like those of {survey.upper()}")
+    title = f"gpzed demo: galaxies like those of {survey.upper()}"
+    write_report([predictions], out / REPORT, title=title, training=out / "training.parquet")
     return DemoReport(str(out), result, tuple(sorted(p.name for p in out.iterdir())))
 
 
@@ -127,8 +136,9 @@ def _draw(out: Path, model_file: Path, predictions: Path) -> None:
     model = load_photoz_model(model_file).regressor
     figures = {
         "scatter": plot_scatter(z, prediction),
-        "pit": plot_pit(pit_histogram(z, prediction)),
-        "reliability": plot_reliability(reliability(z, prediction)),
+        "density": plot_pdf(prediction, z_spec=z),
+        "pit": plot_pit(pit_histogram(z, prediction), difference=True),
+        "reliability": plot_reliability(reliability(z, prediction), difference=True),
         "rejection": plot_rejection(rejection_curve(z, prediction)),
         "bias": plot_binned(binned_metrics(z, prediction, ["bias"])),
         "variance": plot_variance_boxes(uncertainty_boxes(z, prediction, whiskers=(0.05, 0.95))),

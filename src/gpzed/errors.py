@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 
 class GPzError(Exception):
     """Base class of all errors that gpzed raises on its own behalf."""
@@ -12,7 +15,25 @@ class CatalogError(GPzError, ValueError):
 
 
 class SchemaError(GPzError, ValueError):
-    """Columns cannot be mapped to bands, errors, redshift, weight or identifier."""
+    """Columns cannot be mapped to bands, errors, redshift, weight or identifier.
+
+    `suggestion` holds the options that are likely to help, by name; the text ends with the call that has them.
+    """
+
+    def __init__(self, message: str, suggestion: Mapping[str, Any] | None = None, *, predicting: bool = False) -> None:
+        super().__init__(message)
+        self.message, self.suggestion, self.predicting = message, dict(suggestion or {}), predicting
+
+    def __str__(self) -> str:
+        if not self.suggestion:
+            return self.message
+        options = ", ".join(f"{name}={_literal(value)}" for name, value in self.suggestion.items())
+        call = f"predict(model, data, schema=SchemaConfig({options}))" if self.predicting else f"train(data, {options})"
+        return f"{self.message}. Try: gpzed.{call}"
+
+
+def _literal(value: Any) -> str:
+    return repr(tuple(value) if isinstance(value, list) else value)
 
 
 class ConfigError(GPzError, ValueError):
@@ -51,5 +72,9 @@ class ConvergenceWarning(GPzWarning):
     """Training stopped before it converged."""
 
 
+class SpeedWarning(GPzWarning):
+    """Everything works, but more slowly than it could; the message says why."""
+
+
 class DataWarning(GPzWarning):
-    """Input was usable only after a repair, which the message describes and counts."""
+    """Input was usable only after a repair, or is not what the model was made for; the message says which."""

@@ -7,5 +7,11 @@ import importlib.util
 collect_ignore = (
     []
     if all(importlib.util.find_spec(name) for name in ("astropy", "h5py", "pyarrow"))
-    else ["test_foreign_files.py", "test_io_errors.py", "test_photometry.py", "test_round_trip.py"]
+    else [
+        "test_foreign_files.py",
+        "test_io_errors.py",
+        "test_lists_and_notes.py",
+        "test_photometry.py",
+        "test_round_trip.py",
+    ]
 )

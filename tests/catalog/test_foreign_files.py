@@ -15,6 +15,7 @@ import pytest
 from astropy.io import fits
 from astropy.table import MaskedColumn, Table
 
+from foreign import write_votable
 from gpzed.catalog import Catalog, catalog_info, guess_schema, iter_catalog, read_catalog, write_catalog
 from gpzed.errors import CatalogError, DataWarning, MissingDependencyError
 
@@ -138,8 +139,8 @@ def test_parquet_folder_must_agree(tmp_path):
 
 
 def test_parquet_nested_columns_are_left_out(tmp_path):
-    pq.write_table(pa.table({"a": [1.0], "l": [[1, 2]]}), tmp_path / "t.pq")
-    with pytest.warns(DataWarning, match=r"'l': Parquet type list<.*int64>"):
+    pq.write_table(pa.table({"a": [1.0], "l": [[[1], [2]]], "s": [{"x": 1, "y": [2]}]}), tmp_path / "t.pq")
+    with pytest.warns(DataWarning, match=r"'l': Parquet type list<.*int64>.*'s': Parquet type struct"):
         assert read_catalog(tmp_path / "t.pq").names == ("a",)
 
 
@@ -174,14 +175,14 @@ def test_hdf5_root_compound_and_ambiguous(tmp_path):
     with pytest.raises(CatalogError, match=r"holds 2 tables: 'one', 'two'; choose one with `hdf5_group=`"):
         read_catalog(tmp_path / "two.h5")
     assert len(read_catalog(tmp_path / "two.h5", hdf5_group="two")) == 2
-    with pytest.raises(CatalogError, match=r"has no group 'three'; tables are in \['one', 'two'\]"):
+    with pytest.raises(CatalogError, match=r"has no group 'three'; tables are in one, two;"):
         read_catalog(tmp_path / "two.h5", hdf5_group="three")
 
 
 def test_hdf5_unequal_lengths_and_nothing(tmp_path):
     with h5py.File(tmp_path / "t.h5", "w") as file:
         file["a"], file["b"] = np.arange(3), np.arange(2)
-    with pytest.raises(CatalogError, match=r"datasets differ in length: {'a': 3, 'b': 2}"):
+    with pytest.raises(CatalogError, match=r"datasets differ in length: a 3, b 2;"):
         read_catalog(tmp_path / "t.h5")
     with h5py.File(tmp_path / "e.h5", "w"):
         pass
@@ -287,7 +288,10 @@ def astropy_table() -> Table:
     [("t.ecsv", "ascii.ecsv"), ("t.vot", "votable"), ("t.xml", "votable"), ("t.votable", "votable")],
 )
 def test_ecsv_and_votable(tmp_path, name, format):
-    astropy_table().write(tmp_path / name, format=format)
+    if format == "votable":
+        write_votable(astropy_table(), tmp_path / name)
+    else:
+        astropy_table().write(tmp_path / name, format=format)
     table = read_catalog(tmp_path / name)
     assert table["id"].tolist() == [OBJID, 2]
     assert table["mag"].dtype == np.float32

@@ -180,11 +180,11 @@ def test_csv_says_which_line(tmp_path):
 
 def test_formats_and_arguments(tmp_path):
     with pytest.raises(
-        CatalogError, match=r"'t\.txt': the suffix does not tell .*fits: \.fits \.fit.*parquet: \.parquet"
+        CatalogError, match=r"'t\.xyz': the suffix does not tell .*fits: \.fits \.fit.*parquet: \.parquet"
     ):
-        format_of("t.txt")
+        format_of("t.xyz")
     with pytest.raises(CatalogError, match=r"unknown `format` 'parket'; did you mean 'parquet'\? Valid formats: fits"):
-        format_of("t.txt", "parket")
+        format_of("t.xyz", "parket")
     write_catalog(table(3), tmp_path / "t.csv")
     with pytest.raises(CatalogError, match=r"`start_row` is 4 but .* has 3 rows"):
         iter_catalog(tmp_path / "t.csv", start_row=4)
@@ -201,8 +201,6 @@ def test_formats_and_arguments(tmp_path):
 
 
 def test_where_one_cannot_write(tmp_path):
-    with pytest.raises(CatalogError, match="votable can be read but not written; write one of fits, parquet"):
-        open_writer(tmp_path / "t.vot")
     with pytest.raises(CatalogError, match=r"gzipped FITS can be read but not written; drop the '\.gz'"):
         open_writer(tmp_path / "t.fits.gz")
     with pytest.raises(CatalogError, match=r"folder '.*nowhere' does not exist; create it first"):

@@ -140,10 +140,10 @@ def test_conventions_are_recognised(columns, convention, bands, redshift, id, ze
 
 def test_every_convention_is_found_by_its_own_columns():
     for item in CONVENTIONS:
-        bands = "gr" if item.name != "des_auto" else "gi"
+        bands = {"des_auto": ("g", "i"), "lsst_roman": ("g_lsst", "J_roman")}.get(item.name, ("g", "r"))
         for error in item.errors:
-            schema = guess_schema(pairs(item.value, error, tuple(bands)), convention=item.name)
-            assert schema.bands == tuple(bands), item.name
+            schema = guess_schema(pairs(item.value, error, bands), convention=item.name)
+            assert schema.bands == bands, item.name
             assert list(schema.errors.values()) == [error.format(band=b) for b in bands]
 
 
@@ -182,9 +182,7 @@ def test_overrides():
 
 def test_two_conventions_that_fit_equally():
     columns = pairs("modelMag_{band}", "modelMagErr_{band}", "ugriz") + [f"dered_{b}" for b in "ugriz"]
-    message = (
-        r"2 conventions fit equally well, each with 5 bands: 'sdss_model' \(.*'sdss_dered' .*`convention='sdss_model'`"
-    )
+    message = r"2 kinds of photometry fit .* 5 bands: sdss_model \(.*sdss_dered .*convention='sdss_model'"
     with pytest.raises(SchemaError, match=message):
         guess_schema(columns)
     schema = guess_schema(columns, convention="sdss_dered")
@@ -195,7 +193,7 @@ def test_two_conventions_that_fit_equally():
 def test_two_redshift_columns():
     columns = [*pairs("mag_{band}", "mag_err_{band}", "gr"), "z_spec", "redshift"]
     with pytest.raises(
-        SchemaError, match=r"2 columns could be the redshift: 'z_spec', 'redshift'; choose .*`redshift='z_spec'`"
+        SchemaError, match=r"2 columns could be the redshift: 'z_spec', 'redshift'; choose .*redshift='z_spec'"
     ):
         guess_schema(columns)
 
@@ -206,16 +204,20 @@ def test_two_redshift_columns():
         (
             ["ra", "dec"],
             {},
-            r"no known convention gives at least 2 bands .*columns seen: 'ra', 'dec'; templates known: gpzed: mag_",
+            r"no columns were recognised as at least 2 bands with errors. Found: others: ra, dec. Say which",
         ),
-        (pairs("mag_{band}", "mag_err_{band}", "gr"), {"bands": "gi"}, r"gives bands g, i \(gpzed has only g, r\)"),
-        (["mag_g", "mag_r"], {}, "no known convention"),
+        (
+            pairs("mag_{band}", "mag_err_{band}", "gr"),
+            {"bands": "gi"},
+            r"bands g, i \(gpzed has only g, r\)",
+        ),
+        (["mag_g", "mag_r"], {}, r"Found: mag_{band} \(g, r\).* Try: .*bands=\('g', 'r'\), mag='mag_{band}'"),
         (["a"], {"convention": "sdss_modell"}, "unknown `convention` 'sdss_modell'; did you mean 'sdss_model'"),
         (["a"], {"mag": "m_{band}"}, "template 'm_{band}' needs band names"),
         (["m_g"], {"mag": "m_x", "bands": "g"}, "template 'm_x' has no '{band}'"),
         (["mg_g"], {"mag": "mag_{band}", "bands": "g"}, "band 'g': there is no column 'mag_g'; did you mean 'mg_g'"),
-        (["M_G", "m_G"], {"mag": "m_{band}", "bands": "g"}, r"could be any of \['M_G', 'm_G'\]"),
-        (["f_g"], {"flux": "f_{band}", "bands": "g"}, "fluxes need a `zero_point`"),
+        (["M_G", "m_G"], {"mag": "m_{band}", "bands": "g"}, r"could be any of M_G, m_G"),
+        (["f_g"], {"flux": "f_{band}", "bands": "g"}, "fluxes need a unit"),
         (
             [*pairs("mag_{band}", "mag_err_{band}", "gr"), "zz"],
             {"redshift": "zspec"},
@@ -242,11 +244,11 @@ def test_templates_ignore_case_and_know_capitals():
     [
         ({}, "either `mag` or `flux`"),
         ({"mag": {"g": "a"}, "flux": {"g": "a"}}, "either `mag` or `flux`"),
-        ({"mag": {"r": "a"}}, r"magnitude values are given for bands \['r'\] but `bands` is \['g'\]"),
+        ({"mag": {"r": "a"}}, r"magnitude values are given for bands r but `bands` is g"),
         ({"mag": {"g": "a"}, "mag_err": {"r": "a"}}, "magnitude errors are given"),
         ({"mag": {"g": "a"}, "kind": "flux"}, "`kind` is 'flux' but magnitude columns are given"),
-        ({"mag": {"g": "a"}, "flag": {"r": "x"}}, r"`flag` names bands \['r'\]"),
-        ({"flux": {"g": "a"}}, "`zero_point`"),
+        ({"mag": {"g": "a"}, "flag": {"r": "x"}}, "names bands that are not in `bands`: r"),
+        ({"flux": {"g": "a"}}, "fluxes need a unit"),
     ],
 )
 def test_inconsistent_schemas(options, message):

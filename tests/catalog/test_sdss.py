@@ -4,9 +4,10 @@ import re
 
 import pytest
 
-from gpzed.catalog import casjobs_query, guess_schema
+from gpzed.catalog import casjobs_query, download_sdss, guess_schema, read_catalog
 from gpzed.catalog.sdss import PHOTO_FLAGS
-from gpzed.errors import ConfigError
+from gpzed.cli import main
+from gpzed.errors import CatalogError, ConfigError
 
 
 def statements(query: str) -> str:
@@ -71,3 +72,58 @@ def test_options():
 def test_bad_options(options, message):
     with pytest.raises(ConfigError, match=message):
         casjobs_query(**options)
+
+
+ANSWER = """#Table1
+objid,modelMag_u,modelMag_g,modelMag_r,modelMag_i,modelMag_z,modelMagErr_u,modelMagErr_g,modelMagErr_r,modelMagErr_i,modelMagErr_z,zspec,zspecErr
+1237648720693755918,18.88537,17.48232,16.80384,16.43126,16.15617,0.02621,0.00523,0.00417,0.00422,0.00938,0.08551455,1.68e-05
+1237648720693690487,21.06223,19.23384,17.87532,17.37842,17.04329,0.13311,0.01391,0.00659,0.00629,0.01528,0.2140372,3.63e-05
+"""
+"""An answer in the form of the server's: a line with the name of the table, then CSV. Not a recording."""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
+    """Answer the requests of astroquery, and keep what was asked."""
+    sdss = pytest.importorskip("astroquery.sdss")
+    asked: list[dict] = []
+
+    class Answer:
+        text = ANSWER
+
+        def raise_for_status(self) -> None: ...
+
+    def request(self, method, url, **options):
+        asked.append({"url": url, **options["params"]})
+        return Answer()
+
+    monkeypatch.setattr(sdss.SDSSClass, "_request", request)
+    return asked
+
+
+def test_a_small_sample_is_fetched(server, tmp_path):
+    found = download_sdss(2, "DR16")
+    assert found["objid"].tolist() == [1237648720693755918, 1237648720693690487]
+    schema = guess_schema(found.names)
+    assert (schema.convention, schema.redshift) == ("sdss_model", "zspec")
+    assert "dr16" in server[0]["url"].lower()
+    assert server[0]["cmd"].strip().startswith("SELECT TOP 2 p.objID AS objid, p.modelMag_u,")
+    assert "INTO" not in server[0]["cmd"]
+    assert "--" not in server[0]["cmd"]
+    assert main(["sdss", "--download", str(tmp_path / "sdss.fits"), "--limit", "2"]) == 0
+    assert read_catalog(tmp_path / "sdss.fits").floats("zspec").tolist() == [0.08551455, 0.2140372]
+
+
+def test_what_can_go_wrong_with_a_download(server, monkeypatch, tmp_path):
+    with pytest.raises(ConfigError, match="`limit` is 1000000; expected 1 to 100000"):
+        download_sdss(1_000_000)
+    sdss = pytest.importorskip("astroquery.sdss")
+
+    def refuse(*args, **options):
+        raise ConnectionError("no route to host")
+
+    monkeypatch.setattr(sdss.SDSSClass, "_request", refuse)
+    with pytest.raises(CatalogError, match="SDSS could not be asked: no route to host; check the network"):
+        download_sdss(10)
+    assert main(["sdss"]) == 2
+    assert main(["sdss", "--sql", "--download", str(tmp_path / "a.fits")]) == 2

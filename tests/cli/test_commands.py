@@ -75,7 +75,7 @@ def test_training_on_every_format(source: str, call: Call, tmp_path: Path) -> No
 
 
 def test_format_option_wins_over_the_suffix(call: Call, folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "redshifts.dat"
+    out = tmp_path / "redshifts.xyz"
     code, _, err = call("predict", folder / "model.gpzed", folder / "survey.parquet", "-o", out)
     assert code == 1
     assert "suffix does not tell the format" in err
@@ -198,6 +198,8 @@ def test_demo(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert code == 0, err
     assert "FR0.15" in text
     assert (tmp_path / "demo" / "demo.log").read_text().count("\n") > 5
+    assert text.splitlines()[-1] == f"open {tmp_path / 'demo' / 'report.html'} in a browser first"
+    assert "warning" not in err
 
 
 @pytest.mark.parametrize(
@@ -209,13 +211,29 @@ def test_demo(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (("train", "{f}/trian.parquet", "-o", "x"), 1, "did you mean"),
         (("train", "{f}/train.parquet", "-o", "{f}/x", "--bands", "u,y"), 1, "y"),
         (("train", "{f}/train.parquet", "-o", "{f}/x", "--n-basis", "many"), 2, "'many' is not a number"),
-        (("train", "{f}/train.parquet", "-o", "{f}/x", "--covariance", "VV"), 2, "`covariance` is 'VV'"),
+        (("train", "{f}/train.parquet", "-o", "{f}/x", "--covariance", "VV"), 2, "--covariance is 'VV'"),
         (("train", "{f}/train.parquet", "-o", "{f}/x", "--weights", "odd"), 2, "is not one of 'none'"),
         (("train", "{f}/train.parquet", "-o", "{f}/no/x"), 2, "does not exist; create it"),
         (("predict", "{f}/train.parquet", "{f}/train.parquet", "-o", "{f}/x.csv"), 1, "expected a gpzed model file"),
         (("predict", "{f}/none.gpzed", "{f}/train.parquet", "-o", "{f}/x.csv"), 1, "there is no file"),
         (("predict", "{f}/model.gpzed", "{f}/train.parquet"), 2, "Missing option"),
-        (("predict", "{f}/model.gpzed", "{f}/train.parquet", "-o", "{f}/x.vot"), 1, "read but not written"),
+        (
+            ("predict", "{f}/model.gpzed", "{f}/train.parquet", "-o", "{f}/x.csv", "--pdf", "grid"),
+            2,
+            "one number per row",
+        ),
+        (("predict", "{f}/model.gpzed", "{f}/train.parquet", "-o", "{f}/x.csv", "--qp"), 2, "files of qp are HDF5"),
+        (
+            ("predict", "{f}/model.gpzed", "{f}/train.parquet", "-o", "{f}/x.fits", "--pdf-grid", "3,0,9"),
+            2,
+            "like 0, 3",
+        ),
+        (
+            ("predict", "{f}/model.gpzed", "{f}/train.parquet", "-o", "{f}/x.h5", "--qp", "--format", "csv"),
+            2,
+            "both say",
+        ),
+        (("predict", "{f}/model.gpzed", "{f}/train.parquet", "-o", "{f}/x.mrt"), 1, "read but not written"),
         (("predict", "{f}/model.gpzed", "{f}/train.parquet", "-o", "{f}/no/x.csv"), 2, "does not exist; create it"),
         (("evaluate", "{f}/train.parquet"), 1, "no column 'z_phot'"),
         (("info", "{f}/train.parquet"), 1, "does not begin like a gpzed file"),
@@ -258,17 +276,30 @@ def test_help_and_version(call: Call) -> None:
 def test_the_command_line_wins_over_the_configuration(call: Call, folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text(
-        f"[weights]\nmethod = 'target'\ntarget = '{folder}/survey.parquet'\n[split]\ncolumn = 'part'\n"
+        f"[weights]\nmethod = 'balanced'\n[target]\ncatalogue = '{folder}/survey.parquet'\nadapt = 'dim'\n"
+        "[split]\ncolumn = 'part'\n"
         "[features]\ncolours = true\nerrors = 'inputs'\n[schema]\nflux = 'flux_{band}'\nzero_point = 23.9\n"
     )
-    options = ("--weights", "redshift", "--test", "0.25", "--no-colours", "--bands", "u,g,r", "--errors", "noise")
+    options = (
+        "--weights",
+        "redshift",
+        "--adapt",
+        "weights",
+        "--test",
+        "0.25",
+        "--no-colours",
+        "--bands",
+        "u,g,r",
+        "--errors",
+        "noise",
+    )
     templates = ("--mag", "mag_{band}", "--err", "mag_err_{band}")
     code, text, err = call(
         "train", folder / "train.parquet", "--dry-run", "--json", "--config", path, *options, *templates
     )
     assert code == 0, err
     config = json.loads(text)["config"]
-    assert (config["weights"]["method"], config["weights"]["target"]) == ("redshift", "")
+    assert (config["weights"]["method"], config["target"]["adapt"]) == ("redshift", "weights")
     assert (config["split"]["column"], config["split"]["test"]) == ("", 0.25)
     assert config["features"]["colours"] is False
     assert config["features"]["errors"] == "noise"

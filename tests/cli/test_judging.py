@@ -108,6 +108,17 @@ def test_rejection_and_gains(call: Call, files: dict[str, Path]) -> None:
     assert second["rmse"] > first["rmse"]
 
 
+def test_select_by_risk(call: Call, files: dict[str, Path], tmp_path: Path) -> None:
+    out = tmp_path / "safe.csv"
+    code, _, err = call("select", files["a"], "--keep", 0.25, "--by-risk", "-o", out)
+    assert code == 0
+    assert "kept 100 of 400 objects (25.00 %)" in err
+    assert call("select", files["a"], "--max-risk", float(np.max(read_catalog(out)["z_risk"])), "--json")[0] == 0
+    code, _, err = call("select", files["a"], "--max-risk", 0.1, "--max-std", 0.1)
+    assert code != 0
+    assert "order objects by variance; with risk use --keep or --max-risk" in err
+
+
 def test_select_writes_ids_and_tells_the_trade(call: Call, files: dict[str, Path], tmp_path: Path) -> None:
     out = tmp_path / "chosen.csv"
     code, text, err = call("select", files["a"], "--keep", 0.25, "-o", out, "--columns", "mag_i")
@@ -118,7 +129,7 @@ def test_select_writes_ids_and_tells_the_trade(call: Call, files: dict[str, Path
     kept = np.sort(np.argsort(P.variance, kind="stable")[:100])
     assert f"{rmse(Z[kept], P[kept]):.4f}" in err
     chosen = read_catalog(out)
-    assert chosen.names == ("objid", "z_phot", "z_std", "mag_i")
+    assert chosen.names == ("objid", "z_phot", "z_std", "z_risk", "mag_i")
     np.testing.assert_array_equal(chosen["objid"], TABLE["objid"][kept])
 
 
@@ -168,10 +179,10 @@ def test_a_measured_rmse_sets_the_limit_for_all(call: Call, files: dict[str, Pat
     ("arguments", "code", "message"),
     [
         ((), 2, "no criterion given; use --keep"),
-        (("--keep", "50"), 2, "`keep` is 50.0; expected a fraction"),
-        (("--max-std", "-1"), 2, "`max_std` is -1.0; expected a positive"),
-        (("--keep", "0.1", "--min-completeness", "0.5"), 1, "`keep` leaves 40 of 400 objects"),
-        (("--max-std", "1e-6"), 1, "no object satisfies `max_std`; relax it"),
+        (("--keep", "50"), 2, "--keep is 50.0; expected a fraction"),
+        (("--max-std", "-1"), 2, "--max-std is -1.0; expected a positive"),
+        (("--keep", "0.1", "--min-completeness", "0.5"), 1, "--keep leaves 40 of 400 objects"),
+        (("--max-std", "1e-6"), 1, "no object satisfies --max-std; relax it"),
         (("--keep", "0.5", "--expected"), 2, "--expected says how --max-rmse is meant"),
         (("--keep", "0.5", "--columns", "ra"), 2, "name it with -o"),
         (("--keep", "0.5", "-o", "{f}/none/x.csv"), 2, "does not exist; create it"),
@@ -192,11 +203,11 @@ def test_select_refuses(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("--keep", "2"), 2, "`keep` is 2.0; expected a fraction"),
+        (("--keep", "2"), 2, "--keep is 2.0; expected a fraction"),
         (("--weight", "mag_j"), 1, "has no column 'mag_j'"),
         (("--bin-width", "0.1"), 2, "name it with --bins"),
-        (("--bins", "z_spec", "--bin-width", "-1"), 2, "`bin_width` is -1.0"),
-        (("--bins", "z_spec", "--bin-width", "1e-7"), 2, "give a larger `bin_width`"),
+        (("--bins", "z_spec", "--bin-width", "-1"), 2, "--bin-width is -1.0"),
+        (("--bins", "z_spec", "--bin-width", "1e-7"), 2, "give a larger --bin-width"),
         (("--bootstrap", "1"), 2, "expected at least 2 resamples"),
     ],
 )
@@ -231,9 +242,7 @@ def test_parts_of_the_variance_of_a_mixture_are_those_of_the_file(tmp_path: Path
     p = Prediction(rng.dirichlet([1, 1, 1], 50), rng.uniform(0.2, 1.5, (50, 3)), *rng.gamma(2.0, 0.003, (3, 50, 3)))
     columns = {"z_phot": p.mean, "z_std": p.std, "z_var_model": p.model_variance, "z_var_noise": p.noise_variance}
     columns["z_var_input"] = p.input_variance
-    for k in range(3):
-        columns[f"z_weight_{k + 1}"], columns[f"z_mean_{k + 1}"] = p.weights[:, k], p.means[:, k]
-        columns[f"z_std_{k + 1}"] = p.component_stds[:, k]
+    columns |= {"z_pdf_weight": p.weights, "z_pdf_mean": p.means, "z_pdf_std": p.component_stds}
     file = read_predictions(write(Catalog(columns), tmp_path / "m.parquet"), need_truth=False)
     assert file.z_spec is None
     assert not file.has_truth.any()

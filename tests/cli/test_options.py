@@ -16,10 +16,35 @@ SCHEMA = {"bands", "convention", "mag", "flux", "err", "flag", "zero-point", "re
 FLAGS = {
     "train": SCHEMA
     | {"output", "config", "seed", "n-basis", "covariance", "members", "heads", "max-iter", "max-time", "magnitudes"}
-    | {"errors", "colours", "weights", "target", "split-column", "validation", "test", "min-redshift", "max-redshift"}
+    | {
+        "errors",
+        "colours",
+        "weights",
+        "target",
+        "adapt",
+        "simulated",
+        "split-column",
+        "validation",
+        "test",
+        "min-redshift",
+        "max-redshift",
+    }
     | {"threads", "dask", "checkpoint", "resume", "dry-run", "json", "quiet", "debug", "hdf5-group"},
     "predict": SCHEMA
-    | {"output", "config", "point", "positive", "no-positive", "quantiles", "components", "columns", "no-passthrough"}
+    | {
+        "output",
+        "config",
+        "point",
+        "positive",
+        "no-positive",
+        "quantiles",
+        "pdf",
+        "pdf-grid",
+        "pdf-file",
+        "qp",
+        "columns",
+        "no-passthrough",
+    }
     | {"chunk-rows", "format", "resume", "dask", "threads", "json"},
     "evaluate": {"redshift", "min-redshift", "max-redshift", "truth", "keep", "weight", "bootstrap", "seed", "bins"}
     | {"bin-width", "rejection", "input-format", "json"},

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from gpzed.catalog import read_catalog
+from gpzed.catalog import read_catalog, write_catalog
 
 
 def test_tables_map_and_summary(call, folder, tmp_path):
@@ -47,7 +47,7 @@ def test_json_and_the_limit_of_the_spectrograph(call, folder):
     [
         (("--magnitude", "q"), "no band 'q'"),
         (("--colour", "gr"), "no colour"),
-        (("--cells", 0), "`cells` is 0"),
+        (("--cells", 0), "--cells is 0"),
         (("--max-magnitude", -5), "no object is brighter"),
     ],
 )
@@ -55,3 +55,26 @@ def test_what_is_wrong_is_said(call, folder, options, message):
     code, _, err = call("survey", folder / "model.gpzed", folder / "train.parquet", *options)
     assert code != 0
     assert message in err
+
+
+def test_axes_are_bands_that_were_measured_and_targets_have_magnitudes(call, folder, tmp_path):
+    table = read_catalog(folder / "train.parquet")
+    gone = np.arange(len(table)) % 10 > 0  # nine in ten are not detected in the band in the middle
+    bands = [name.removeprefix("mag_") for name in table.names if name.startswith("mag_") and "err" not in name]
+    middle = bands[len(bands) // 2]
+    few = table.with_columns({f"mag_{middle}": np.where(gone, np.nan, table.floats(f"mag_{middle}"))})
+    write_catalog(few, tmp_path / "few.parquet")
+    code, out, err = call(
+        "survey", folder / "model.gpzed", tmp_path / "few.parquet", "--n-spectra", 15, "--json", "--cells", 4
+    )
+    assert code == 0, err
+    report = json.loads(out)
+    assert report["magnitude"] != middle
+    assert middle not in report["colour"].split("-")
+    assert all(np.isfinite(report["objects"]["magnitude"]))
+    assert all(np.isfinite(report["objects"]["colour"]))
+    chosen = call(
+        "survey", folder / "model.gpzed", tmp_path / "few.parquet", "--magnitude", middle, "--json", "--cells", 2
+    )
+    assert json.loads(chosen[1])["magnitude"] == middle
+    assert all(np.isfinite(json.loads(chosen[1])["objects"]["magnitude"]))

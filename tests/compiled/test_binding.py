@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import inspect
+import os
 import re
 import shutil
+import subprocess
+import sys
 from importlib import import_module
 
 import numpy as np
@@ -85,5 +88,16 @@ def test_a_library_of_another_header_is_not_used(kernels):
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
+@pytest.mark.skipif("GPZED_NO_KERNELS" in os.environ, reason="no kernels are wanted")
 def test_kernels_are_built_where_there_is_a_compiler():
     assert binding.is_compiled(), "tests of the compiled kernels would all be skipped: run `python hatch_build.py`"
+
+
+def test_missing_kernels_are_said_once_when_the_estimator_is_imported() -> None:
+    code = (
+        "import gpzed.compiled.binding as b; b._library = None; import gpzed; gpzed.GPzRegressor; gpzed.GPzRegressor()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.count("SpeedWarning: gpzed runs without its compiled kernels: training takes about") == 1
+    there = code.replace("b._library = None; ", "")
+    assert "SpeedWarning" not in subprocess.run([sys.executable, "-c", there], capture_output=True, text=True).stderr

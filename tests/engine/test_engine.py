@@ -10,7 +10,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from gpzed.engine import blocks as module
-from gpzed.engine.blocks import Scratch, block_rows
+from gpzed.engine.blocks import Givens, Scratch, block_rows
 from gpzed.engine.stream import StreamEngine
 from gpzed.engine.threads import Team, ThreadEngine, single_threaded_blas
 from gpzed.gp.evidence import backward, evaluate, fit_posterior, forward
@@ -212,7 +212,7 @@ def assert_same(one, other):
 
 
 def variance_of(block, scratch, factor):
-    return None if block.Xt[0, 0] > 0.0 else factor * block.y**2
+    return Givens(None if block.Xt[0, 0] > 0.0 else factor * block.y**2)
 
 
 def total_variance(block, scratch):
@@ -228,9 +228,9 @@ def test_blocks_carry_the_variance_they_are_given(problem, blur):
     assert engine.sum(total_variance)[0] == 0.0
     totals = []
     for factor in (1.0, 3.0):
-        engine.set_variance(variance_of, factor)
+        engine.set_givens(variance_of, factor)
         totals.append(engine.sum(total_variance)[0])
     assert 0.0 < totals[0] < problem.y**2 @ problem.omega
     assert totals[1] == pytest.approx(3.0 * totals[0])
-    engine.set_variance(None)
+    engine.set_givens(None)
     assert engine.sum(total_variance)[0] == 0.0

@@ -130,8 +130,8 @@ def test_the_error_of_reliability_is_binomial() -> None:
     assert reliability(z, p, levels=[0.2], sample_weight=[1.0] * 25 + [0.0] * 75).error[0] == pytest.approx(0.08)
 
 
-def test_pulls_are_positive_where_the_truth_is_higher_and_scatter_about_their_mean() -> None:
-    pull = pulls([0.7, 0.8], narrow(0.5, 0.6, std=0.1))
+def test_pulls_are_positive_where_the_truth_is_lower_and_scatter_about_their_mean() -> None:
+    pull = pulls([0.3, 0.4], narrow(0.5, 0.6, std=0.1))
     np.testing.assert_allclose(pull.values, [2.0, 2.0])
     assert (pull.mean, pull.std) == pytest.approx((2.0, 0.0), abs=1e-7)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
 import scoringrules
+from astropy.stats import biweight_location, biweight_scale
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
@@ -22,6 +24,7 @@ from gpzed.evaluation import (
     evaluate,
     fraction_retained,
     mll,
+    odds,
     outlier_fraction,
     pit,
     pit_ad,
@@ -35,6 +38,8 @@ from gpzed.prediction import Prediction
 KEYS = {
     *("rmse", "mll", "fr_0.15", "fr_0.05", "bias", "sigma_nmad", "crps", "cde_loss", "pit_ks"),
     *("coverage_68", "coverage_95", "outliers_0.15", "outliers_3sigma", "pit_cvm", "pit_ad", "brier", "n"),
+    *("odds", "median_bias", "clipped_mean", "clipped_std", "outliers_clipped", "outliers_0.2", "sigma_mad"),
+    *("pit_ad_2sample", "pit_outliers"),
 }
 
 
@@ -59,15 +64,50 @@ def gaussian(n=300, seed=0):
 
 def test_paper_metrics_of_section_6_by_hand():
     p = Prediction.gaussian([0.0, 0.8, 3.3], [0.01, 0.02, 0.01], [0.0, 0.02, 0.08])
-    z = [0.0, 1.0, 3.0]  # normalised errors 0, 0.1 and -0.075
+    z = [0.0, 1.0, 3.0]  # normalised errors 0, -0.1 and 0.075
     assert rmse(z, p) == pytest.approx(np.sqrt((0.1**2 + 0.075**2) / 3))
-    assert bias(z, p) == pytest.approx(0.025 / 3)
+    assert bias(z, p) == pytest.approx(-0.025 / 3)
     assert [fraction_retained(z, p, threshold=e) for e in (0.05, 0.08, 0.15)] == pytest.approx([100 / 3, 200 / 3, 100])
     assert mll(z, p) == pytest.approx(stats.norm.logpdf(z, [0.0, 0.8, 3.3], [0.1, 0.2, 0.3]).mean(), rel=1e-12)
 
 
-def test_bias_is_positive_where_the_photometric_redshift_is_low():
-    assert bias([1.0], Prediction.gaussian([0.5], [0.1], [0.1])) == pytest.approx(0.25)
+def test_bias_is_positive_where_the_photometric_redshift_is_high():
+    assert bias([1.0], Prediction.gaussian([1.5], [0.1], [0.1])) == pytest.approx(0.25)
+
+
+def test_challenge_metrics_against_scipy_and_astropy():
+    rng = np.random.default_rng(3)
+    z = rng.uniform(0.1, 2.0, 900)
+    shift = np.where(rng.random(900) < 0.06, rng.normal(0.0, 0.5, 900), rng.normal(0.01, 0.03, 900))
+    p = Prediction.gaussian(np.maximum(z + shift * (1 + z), -0.5), 0.0, 0.0008)
+    found, dz = evaluate(z, p), (p.z_phot - z) / (1 + z)
+    left = stats.sigmaclip(dz, 3, 3)[0]
+    assert found["median_bias"] == pytest.approx(np.median(dz))
+    assert found["clipped_mean"] == pytest.approx(biweight_location(left), rel=1e-9)
+    assert found["clipped_std"] == pytest.approx(biweight_scale(left), rel=1e-9)
+    assert found["outliers_clipped"] == pytest.approx(np.mean(np.abs(dz) > 3 * biweight_scale(left)))
+    assert 0 < found["outliers_0.2"] == pytest.approx(np.mean(np.abs(dz) > 0.2))
+    assert found["sigma_mad"] == pytest.approx(1.4862 * stats.median_abs_deviation(dz))
+    u = pit(z, p)
+    assert 0 < found["pit_outliers"] == pytest.approx(np.mean((u < 1e-4) | (u > 1 - 1e-4)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of p-values beyond the table
+        oracle = stats.anderson_ksamp([u, np.linspace(0, 1, len(u))]).statistic
+    assert found["pit_ad_2sample"] == pytest.approx(oracle, rel=1e-9)
+
+
+def test_errors_all_alike_are_no_outliers():
+    found = evaluate([0.5] * 5, Prediction.gaussian([0.5] * 5, [0.01] * 5, [0.01] * 5))
+    assert (found["clipped_mean"], found["clipped_std"], found["outliers_clipped"]) == (0.0, 0.0, 0.0)
+
+
+def test_odds_by_hand():
+    p = Prediction([[0.7, 0.3]], [[0.5, 2.0]], [[0.0001, 0.0001]], [[0.0001, 0.0001]]).changed(point=np.array([0.5]))
+    assert odds(p)[0] == pytest.approx(0.7, rel=1e-6)
+    assert odds(p, width=1.5)[0] == pytest.approx(1.0, rel=1e-6)
+    assert evaluate([0.5], p)["odds"] == pytest.approx(0.7, rel=1e-6)
+    with pytest.raises(ValueError, match="`width` is 0"):
+        odds(p, width=0)
 
 
 def test_robust_metrics():
@@ -160,7 +200,7 @@ def test_evaluate_has_all_keys_and_agrees_with_the_functions():
 
 
 @settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 1000), name=st.sampled_from(sorted(set(METRICS) - {"pit_cvm", "pit_ad"})))
+@given(seed=st.integers(0, 1000), name=st.sampled_from(sorted(set(METRICS) - {"pit_cvm", "pit_ad", "pit_ad_2sample"})))
 def test_integer_weights_equal_repeated_objects(seed, name):
     z, p = sample(31, seed)
     repeat = np.random.default_rng(seed).integers(0, 4, 31)

@@ -38,3 +38,17 @@ def test_rows_that_are_all_the_same():
     training = Training(max_iter=2, n_epochs=1)
     model = GPzRegressor(4, n_members=1, n_heads=2, training=training, random_state=0).fit(X, rng.standard_normal(62))
     assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.filterwarnings("ignore::gpzed.errors.GPzWarning")
+def test_an_input_that_only_held_out_rows_have():
+    """Its mean over the training rows was that of none, and coverage broke down with a LinAlgError."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    X[:, 2] = np.nan
+    X[7, 2] = 1.0
+    for seed in range(4):
+        model = GPzRegressor(
+            3, n_heads=1, n_members=1, validation_fraction=0.5, training=Training(max_iter=3), random_state=seed
+        ).fit(X, X[:, 0])
+        assert np.isfinite(model.predict_distribution(X).variance).all()

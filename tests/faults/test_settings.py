@@ -25,7 +25,7 @@ def test_hostile_configurations_are_refused_by_name_or_accepted_and_valid(tmp_pa
         ("[model]\nn_members = 1000000000000", r"`n_members` is 1000000000000; .* number >= 1, at most 1000"),
         ("[model]\nn_basis = 1000000000", r'`n_basis` is 1000000000; .* or "auto", at most 100000'),
         ("[training]\nn_epochs = 99999999999", "`n_epochs` is 99999999999; .* at most 1000000"),
-        ("[weights]\nn_neighbours = 99999999999", "`n_neighbours` is 99999999999; .* at most a million"),
+        ("[target]\nn_neighbours = 99999999999", "`n_neighbours` is 99999999999; .* at most a million"),
         ("[predict]\nchunk_rows = 99999999999", "`chunk_rows` is 99999999999; .* at most a billion"),
         (f"seed = {10**25}", "`seed` is or holds a number of 84 bits"),
         (f"[training]\ntol = {10**400}", "`training.tol` is or holds a number of 1329 bits"),

@@ -6,6 +6,7 @@ import pytest
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.features import (
     SplitConfig,
+    TargetConfig,
     WeightConfig,
     balanced_weights,
     normalised,
@@ -69,13 +70,19 @@ def test_weight_messages(rng: np.random.Generator) -> None:
         target_weights(np.ones((3, 1)), np.ones((0, 1)))
     for options, match in (
         ({"method": "inverse"}, "expected one of none"),
-        ({"method": "target"}, "go together"),
         ({"bin_width": 0.0}, "`bin_width`"),
         ({"max_weight": 1.0}, "`max_weight`"),
-        ({"n_neighbours": 0}, "`n_neighbours`"),
     ):
         with pytest.raises(ConfigError, match=match):
             WeightConfig(**options)  # type: ignore[arg-type]
+    for wrong, match in (
+        ({"adapt": "magic"}, "expected one of auto, dim, weights, none"),
+        ({"n_neighbours": 0}, "`n_neighbours`"),
+        ({"n_rows": 3}, "`n_rows` is 3"),
+        ({"simulated": "lsst", "adapt": "weights"}, "`simulated` is given but `adapt`"),
+    ):
+        with pytest.raises(ConfigError, match=match):
+            TargetConfig(**wrong)  # type: ignore[arg-type]
 
 
 def test_random_split_is_seeded_and_complete() -> None:

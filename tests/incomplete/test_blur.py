@@ -18,8 +18,8 @@ from gpzed.gp.evidence import evaluate, fit_posterior
 from gpzed.gp.predictive import predict, variance_forms
 from gpzed.gp.state import make_state, responses
 from gpzed.incomplete import spread
-from gpzed.incomplete.added_variance import refresh
 from gpzed.incomplete.blur import Blur, BlurredBasis
+from gpzed.incomplete.givens import refresh
 from gpzed.incomplete.spread import AddedVariance, QuadraticForms, pair_sums
 from helpers import CODES, central_difference, make_kinds, make_problem
 

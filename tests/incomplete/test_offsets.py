@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpzed.engine.blocks import Rows
+from gpzed.engine.blocks import Givens, Rows
 from gpzed.gp.initialize import initialize
 from gpzed.gp.parameters import Layout
 from gpzed.incomplete.blur import Blur
@@ -65,7 +65,7 @@ def noisy_rows(factor: float, n: int = 4000) -> tuple[Rows, Heads, Layout, np.nd
 @pytest.mark.parametrize("factor", [0.5, 2.0])
 def test_rows_with_gaps_may_have_noise_of_their_own(factor: float) -> None:
     rows, heads, layout, v = noisy_rows(factor)
-    found = offsets_of(fit_offsets(rows, v, heads, layout, BLURS), BLURS)[:, 0]
+    found = offsets_of(fit_offsets(rows, Givens(v.T), heads, layout, BLURS), BLURS)[:, 0]
     assert found[0] == 0.0
     assert found[1] == pytest.approx(-2.0 * np.log(factor), abs=0.3)
     assert abs(found[2]) < 0.5 * abs(found[1])
@@ -73,17 +73,17 @@ def test_rows_with_gaps_may_have_noise_of_their_own(factor: float) -> None:
 
 def test_gaps_at_random_ask_for_nothing() -> None:
     rows, heads, layout, v = noisy_rows(1.0)
-    found = offsets_of(fit_offsets(rows, v, heads, layout, BLURS), BLURS)
+    found = offsets_of(fit_offsets(rows, Givens(v.T), heads, layout, BLURS), BLURS)
     assert np.abs(found).max() < 3.0 * np.sqrt(2.0 / 1000)  # sampling error of ln variance, 1000 rows of each blur
 
 
 def test_what_missing_inputs_add_is_not_taken_for_noise() -> None:
     rows, heads, layout, v = noisy_rows(2.0)
     v[rows.blur == 1] = 3.0 * 0.1**2  # a quarter of the variance is noise: four times the sampling error
-    assert np.abs(fit_offsets(rows, v, heads, layout, BLURS)).max() < 3.0 * 4.0 * np.sqrt(2.0 / 1000)
+    assert np.abs(fit_offsets(rows, Givens(v.T), heads, layout, BLURS)).max() < 3.0 * 4.0 * np.sqrt(2.0 / 1000)
 
 
 def test_complete_rows_have_none() -> None:
     rows, heads, layout, v = noisy_rows(2.0, 50)
     for lone in (rows._replace(blur=None), rows._replace(blur=np.zeros(50, dtype=int))):
-        assert not fit_offsets(lone, v, heads, layout, BLURS).any()
+        assert not fit_offsets(lone, Givens(v.T), heads, layout, BLURS).any()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -117,7 +119,33 @@ def test_offsets_of_the_noise_are_those_of_rows_with_gaps():
     factors = (cholesky(np.diag(1.0 + rng.random(layout.n_weights))),) * 2
     heads = Heads(p.P, p.Gamma, rng.standard_normal((layout.n_weights, 6)))
     mixture = MixtureHeads(heads, factors, rng.standard_normal((4, 2)), "linear", 0, 0.0)
-    expected = mixture.predict(X, layout, Team(1), np.arange(1, 7), blurs)
-    noisy = BlurredRows(mixture.forms(layout), layout.k)
+    forms = mixture.forms(layout)
+    spreads = [AddedVariance(forms, blur) for blur in blurs]
+    expected = mixture.predict(X, layout, Team(1), np.arange(1, 7), blurs, spreads)
+    noisy = BlurredRows(forms, layout.k)
     result = mixture.predict_noisy(X, V, missing, Team(1), noisy)
     np.testing.assert_allclose(result.noise_variances, expected.noise_variances, rtol=1e-8)
+
+
+@pytest.mark.parametrize("is_mixture", [False, True])
+def test_the_noise_is_its_expectation_over_uncertain_inputs(is_mixture):
+    """With ln beta at its expectation alone it was too low."""
+    problem = make_problem("VC", 3, d=3, m=6, mean_function="constant")
+    layout = problem.layout
+    p = replace(problem.parameters, u=0.6 * np.random.default_rng(3).standard_normal(6))
+    rng = np.random.default_rng(0)
+    X, V = 0.5 * rng.standard_normal((5, 3)), make_factors(5, 3, 0.5)
+    _, posterior, _ = fit_posterior(ThreadEngine(problem.X, problem.y, width=layout.n_weights), p, layout)
+    if is_mixture:
+        Theta = np.column_stack([posterior.w_mean, np.append(p.u, p.b), np.zeros(layout.n_weights)])
+        mixture = MixtureHeads(Heads(p.P, p.Gamma, Theta), (posterior.factor,), np.zeros((3, 1)), "constant", 0, 0.0)
+        noisy = BlurredRows(mixture.forms(layout), layout.k)
+        found = mixture.predict_noisy(X, V, np.zeros(X.shape, bool), Team(1), noisy).noise_variances[:, 0]
+    else:
+        noisy = BlurredRows(variance_forms(p, layout, posterior), layout.k)
+        found = predict_noisy(X, V, make_state(p, layout), posterior, Team(1), noisy).noise_variance
+    for i in range(5):
+        drawn = X[i] + rng.standard_normal((20_000, 3)) @ V[i].T
+        exact = predict(drawn, make_state(p, layout), posterior, Team(1)).noise_variance
+        plugged_in = np.exp(np.mean(np.log(exact)))
+        assert abs(found[i] / exact.mean() - 1.0) < 0.3 * (exact.mean() / plugged_in - 1.0) + 0.005

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpzed.compiled import binding, substitute
-from gpzed.engine.blocks import Rows, Scratch
+from gpzed.engine.blocks import Givens, Rows, Scratch
 from gpzed.gp.parameters import Layout
 from gpzed.mixture import training
 from gpzed.mixture.heads import Heads
@@ -33,7 +33,7 @@ def make_case(code, with_kinds=False, m=M):
 
 
 def blocks_of(rows, v):
-    return list(training._blocks(rows, np.arange(N), v))
+    return list(training._blocks(rows, np.arange(N), Givens(None if v is None else v.T), K))
 
 
 @pytest.mark.parametrize("with_kinds", [False, True])

@@ -162,11 +162,11 @@ def test_before_fit(rows, tmp_path):
             use(quick())
 
 
-@pytest.mark.parametrize("parts", [1, 5])
+@pytest.mark.parametrize("parts", [1, 7])
 def test_validation_data_with_other_parts(rows, parts):
     X, y = rows
     with pytest.raises(ValueError, match=rf"`validation_data` has {parts} parts; expected \(X, y\)"):
-        quick().fit(X, y, validation_data=(X, y, y, y, y)[:parts])
+        quick().fit(X, y, validation_data=(X, *[y] * 6)[:parts])
 
 
 # ------------------------------------------------------------------------------------------- options

@@ -147,6 +147,23 @@ def test_a_refused_run_leaves_no_checkpoint_beside_those_it_refused(wave, tmp_pa
     np.testing.assert_array_equal(both(fit(wave, path, **options), wave[0]), both(fit(wave, **options), wave[0]))
 
 
+def test_a_checkpoint_of_a_committee_of_another_size(wave, tmp_path):
+    path = tmp_path / "state"
+    with pytest.raises(KeyboardInterrupt):
+        fit(wave, path, n_members=3, n_threads=1, callback=interrupt_after(4))
+    assert [file.name for file in tmp_path.iterdir()] == ["state.0"]
+    with pytest.raises(CheckpointError, match=OTHER):
+        fit(wave, path, n_members=2, n_threads=1)
+
+
+def test_a_checkpoint_of_a_member_that_this_run_does_not_have(wave, tmp_path):
+    path = tmp_path / "run.checkpoint"
+    (tmp_path / "run.checkpoint.4").write_bytes(b"of a larger committee")
+    with pytest.raises(CheckpointError, match=OTHER):
+        fit(wave, path, n_members=2)
+    assert [file.name for file in tmp_path.iterdir()] == ["run.checkpoint.4"]
+
+
 def test_checkpoint_of_other_data(wave, interrupted):
     X, y = (np.array(a) for a in wave)
     moved, target = X.copy(), y.copy()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_origin
 
 import numpy as np
 import pytest
 
 from gpzed._types import AnyArray, BoolArray, FloatArray
+from gpzed.model import records
 from gpzed.model.records import from_parts, may_be_infinite, to_parts
 
 
@@ -106,3 +108,14 @@ def test_what_does_not_fit_is_refused(change, reason):
 def test_objects_are_not_stored():
     with pytest.raises(TypeError, match="`options/f` is a builtin_function_or_method"):
         to_parts(tree(options={"f": print}))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.12 has aliases of types")
+def test_aliases_of_types_are_what_they_stand_for() -> None:
+    from typing import TypeAliasType, TypeVar
+
+    kind = TypeVar("kind", bound=np.generic)
+    alias = TypeAliasType("alias", np.ndarray[tuple[Any, ...], np.dtype[kind]], type_params=(kind,))
+    found = records._choices(alias[np.float64] | None)
+    assert get_origin(found[0]) is np.ndarray
+    assert found[1] is type(None)

@@ -158,6 +158,6 @@ def test_bad_chunks(rows, bad, message):
 
 def test_a_chunk_that_is_no_pair(rows):
     source = chunks(*rows)
-    for chunk in [(source[0][0],), (*source[0], *source[0], source[0])]:
+    for chunk in [(source[0][0],), (*source[0], *source[0], *source[0], source[0])]:
         with pytest.raises(ValueError, match="chunk 1"):
             quick().fit_stream([source[0], chunk])

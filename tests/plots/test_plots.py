@@ -15,6 +15,7 @@ from gpzed import plots
 from gpzed.errors import MissingDependencyError
 from gpzed.evaluation import (
     binned_metrics,
+    evaluate,
     pit_histogram,
     qq_curve,
     rejection_curve,
@@ -53,6 +54,9 @@ DRAWINGS: dict[str, Callable[..., Any]] = {
     "bins": lambda **o: plots.plot_binned(binned_metrics(Z, P), **o),
     "boxes": lambda **o: plots.plot_variance_boxes(uncertainty_boxes(Z, P), **o),
     "pit": lambda **o: plots.plot_pit(pit_histogram(Z, P), **o),
+    "pit difference": lambda **o: plots.plot_pit(pit_histogram(Z, P), difference=True, **o),
+    "reliability difference": lambda **o: plots.plot_reliability(reliability(Z, P), difference=True, **o),
+    "pdf": lambda **o: plots.plot_pdf(P, z_spec=Z, index=5, **o),
     "qq": lambda **o: plots.plot_qq(qq_curve(Z, P), **o),
     "reliability": lambda **o: plots.plot_reliability(reliability(Z, P), **o),
     "history": lambda **o: plots.plot_history([REPORT, REPORT], **o),
@@ -200,6 +204,67 @@ def test_ticks_of_the_cubic_root_axis_keep_their_distance() -> None:
     assert 0.0 in ticks
     assert all(-1.8 <= np.cbrt(tick) <= 3.7 for tick in ticks)
     assert np.diff(np.cbrt(ticks)).min() >= 0.08 * 5.5
+
+
+def test_scatter_tells_scores_and_shows_residuals_below() -> None:
+    ax = plots.plot_scatter(Z, P)
+    text = ax.texts[0].get_text()
+    scores = evaluate(Z, P)
+    for told in (f"{scores['rmse']:.4f}", f"{scores['sigma_nmad']:.4f}", f"{scores['bias']:+.4f}", "600 objects"):
+        assert told in text
+    panel = next(child for child in ax.child_axes if "Delta z" in child.get_ylabel())
+    assert panel.get_position().y1 < ax.get_position().y0 + 1e-6
+    errors = np.asarray(panel.collections[0].get_offsets())
+    np.testing.assert_allclose(np.sort(errors[:, 1]), np.sort((P.z_phot - Z) / (1 + Z)))
+    bare = plots.plot_scatter(Z, P, scores=False, residuals=False)
+    assert not bare.texts
+    assert len(bare.child_axes) == 1
+
+
+def test_bins_have_error_bars_and_counts() -> None:
+    bins = binned_metrics(Z, P, ["bias", "rmse", "sigma_nmad"], fractions=[1.0])
+    error = (P.z_phot - Z) / (1 + Z)
+    inside = (bins.edges[5] <= Z) & (bins.edges[6] > Z)
+    assert bins.errors["bias"][0, 5] == pytest.approx(error[inside].std(ddof=1) / np.sqrt(inside.sum()))
+    square = error[inside] ** 2
+    expected = square.std(ddof=1) / np.sqrt(inside.sum()) / (2 * np.sqrt(square.mean()))
+    assert bins.errors["rmse"][0, 5] == pytest.approx(expected)
+    assert "sigma_nmad" not in bins.errors
+    ax = plots.plot_binned(bins)
+    assert ax.containers[0].has_yerr
+    strip = ax.child_axes[0]
+    assert strip.get_ylabel() == "objects"
+    np.testing.assert_array_equal(strip.patches[0].get_data().values, np.maximum(bins.counts[0], 0.5))
+    assert not plots.plot_binned({"a": bins, "b": bins}).child_axes
+
+
+def test_whiskers_are_said() -> None:
+    ax = plots.plot_variance_boxes(uncertainty_boxes(Z, P, whiskers=(0.05, 0.95)))
+    assert "whiskers: 5 to 95 %" in ax.get_title()
+
+
+def test_pdf_draws_density_gaussians_and_redshifts() -> None:
+    mixed = Prediction([[0.6, 0.4, 0.0]], [[0.4, 1.2, 9.0]], [[0.001] * 3], [[0.002] * 3]).truncate(0.0)
+    ax = plots.plot_pdf(mixed, z_spec=0.5)
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels[:2] == ["its Gaussians", "$p(z)$"]
+    assert "0.500" in labels[-1]
+    total = next(line for line in ax.lines if line.get_label() == "$p(z)$")
+    grid, density = total.get_xdata(), total.get_ydata()
+    np.testing.assert_allclose(density, mixed.pdf_grid(grid)[0])
+    parts = [line.get_ydata() for line in ax.lines if line.get_color() == plots._style.FAINT]
+    np.testing.assert_allclose(np.sum(parts, axis=0), density, atol=1e-6)
+    with pytest.raises(ValueError, match="`index` is 1 but the prediction has 1 objects"):
+        plots.plot_pdf(mixed, index=1)
+
+
+def test_sparsity_counts_what_matters_on_an_axis_that_fits() -> None:
+    even = plots.plot_sparsity([1.0, 1.1, 1.2])
+    assert even.get_yscale() == "linear"
+    assert even.get_ylim()[0] == 0.0
+    steep = plots.plot_sparsity([1.0, 2.0, 1e9])
+    assert steep.get_yscale() == "log"
+    assert steep.get_legend().get_texts()[0].get_text() == "mean: 2 of 3 matter"
 
 
 def test_scatter_refuses_other_lengths() -> None:

@@ -71,7 +71,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     found = {name: write(table, folder / f"{name}.parquet") for name, table in tables.items()}
     for name in tables:
         write_report([found[name]], folder / f"{name}.html")
-    write_report([found["many"], found["other"]], folder / "both.html")
+    write_report([found["many"], found["other"]], folder / "both.html", training=found["few"])
     return {path.name: path for path in folder.iterdir()}
 
 
@@ -166,6 +166,68 @@ def test_hovering_an_outlier_shows_id_and_photometry(files: dict[str, Path], ope
             assert [float(part) for part in told.groups()] == pytest.approx(numbers, abs=2e-3)
 
 
+def heading(page: Any) -> str:
+    return str(page.locator("#pz-note b").text_content())
+
+
+def test_p_of_z_of_an_object_found_clicked_or_drawn(files: dict[str, Path], open_page: Open) -> None:
+    page = open_page(files["many.html"])
+    table = prediction_table(6000)
+    told = page.evaluate("() => [...document.querySelectorAll('#ids option')].map(one => one.value)")
+    row = int(told[5]) - 10**17
+    page.locator("#find").fill(told[5])
+    page.locator("#find").press("Enter")
+    assert heading(page) == told[5]
+    quoted = float(f"{table['z_phot'][row]:.5g}")
+    assert f"z_phot {quoted:.4f}" in page.locator("#pz-note").text_content()
+    names = page.evaluate("() => document.getElementById('pz').data.map(trace => trace.name)")
+    assert names[0] == "p(z)"
+    assert names[-2:] == [f"z_spec {table['z_spec'][row]:.3f}", f"z_phot {table['z_phot'][row]:.3f}"]
+    area = """() => { const { x, y } = document.getElementById('pz').data[0];
+        return x.slice(1).reduce((sum, v, i) => sum + (v - x[i]) * (y[i] + y[i + 1]) / 2, 0) }"""
+    assert page.evaluate(area) == pytest.approx(1.0, abs=0.01)
+    page.locator("#find").fill("nobody")
+    page.locator("#find").press("Enter")
+    assert "No object “nobody” among the 600 of 6,000" in page.locator("#pz-note").text_content()
+    page.locator("#outlier").click()
+    chosen = int(heading(page)) - 10**17
+    assert abs(table["z_spec"][chosen] - table["z_phot"][chosen]) / (1 + table["z_spec"][chosen]) >= 0.15
+    page.evaluate(
+        "() => document.getElementById('scatter').emit('plotly_click',"
+        " { points: [{ data: { name: 'points' }, pointIndex: 0, x: 0, y: 0 }] })"
+    )
+    first = page.evaluate("() => document.getElementById('scatter').data[1].text[0].match(/<b>(.*)<.b>/)[1]")
+    assert heading(page) == first
+
+
+def test_trends_follow_slider_and_choice(files: dict[str, Path], open_page: Open) -> None:
+    page = open_page(files["many.html"])
+    counts = (
+        "() => document.getElementById('bias').data[1].text.map(t => +t.replace(',', '')).reduce((a, b) => a + b, 0)"
+    )
+    assert 5950 < page.evaluate(counts) <= 6000
+    move(page, 50)
+    assert 2950 < page.evaluate(counts) <= 3000
+    page.locator("#by").select_option("magnitude i")
+    assert page.evaluate("() => document.getElementById('bias').layout.xaxis.title.text") == "magnitude i"
+    share = page.evaluate("() => document.getElementById('outliers').data[1].y")
+    assert all(0 <= value <= 1 for value in share)
+    page.locator("#trouble").select_option("rmse")
+    assert page.evaluate("() => document.getElementById('outliers').data[1].y") != share
+    page.locator("#space-x").select_option(label="i")
+    assert page.evaluate("() => document.getElementById('space').layout.xaxis.title.text") == "i"
+
+
+def test_toolbars_show_on_hover_only(files: dict[str, Path], open_page: Open) -> None:
+    page = open_page(files["few.html"])
+    bars = "() => [...document.querySelectorAll('.modebar-group')].map(bar => getComputedStyle(bar).opacity)"
+    assert set(page.evaluate(bars)) == {"0"}
+    page.locator("#nz").hover()
+    page.wait_for_function(
+        "() => getComputedStyle(document.querySelector('#nz .modebar-group')).opacity === '1'", timeout=WAIT
+    )
+
+
 def test_light_and_dark(files: dict[str, Path], open_page: Open) -> None:
     colour = "() => getComputedStyle(document.body).backgroundColor"
     ink = "() => document.getElementById('pit')._fullLayout.font.color"
@@ -221,7 +283,7 @@ def test_what_predict_writes_for_a_committee(tmp_path: Path, open_page: Open) ->
     predict(tmp_path / "m.gpzed", write(galaxies(200, seed=1), tmp_path / "in.parquet"), tmp_path / "out.fits")
     write_report([tmp_path / "out.fits"], tmp_path / "out.html")
     page = open_page(tmp_path / "out.html")
-    assert "mixtures of 3 Gaussians" in page.locator("#about").text_content()  # two members, and one for low coverage
+    assert "mixtures of up to 8 Gaussians" in page.locator("#about").text_content()  # as wide as FITS stores them
     assert page.locator('.tile[data-metric="mll"] b').text_content() == expected(tmp_path / "out.fits", 100)["mll"]
 
 
@@ -250,6 +312,7 @@ def test_the_command(files: dict[str, Path], tmp_path: Path, capsys: pytest.Capt
         (["-o", str(tmp_path / "page.pdf")], 2, "expected a name that ends in .html"),
         (["-o", str(tmp_path / "none" / "page.html")], 2, "does not exist; create it"),
         (["-o", str(out), "--redshift", "zz"], 1, "has no column 'zz'"),
+        (["-o", str(out), "--objects", "nobody"], 2, "no object is called 'nobody'"),
     ):
         assert main(["report", str(files["few.parquet"]), *arguments]) == code
         assert message in " ".join(capsys.readouterr().err.split())

@@ -11,7 +11,8 @@ import pytest
 
 from gpzed.distributed import DaskEngine, make_shard
 from gpzed.distributed import engine as module
-from gpzed.distributed.engine import Call, Shard, Variance
+from gpzed.distributed.engine import Call, Carried, Shard
+from gpzed.engine.blocks import Givens
 from gpzed.engine.threads import ThreadEngine
 from gpzed.gp.evidence import backward, evaluate, fit_posterior, forward
 from helpers import CODES, make_problem
@@ -77,7 +78,7 @@ def test_a_shard_that_was_made_again_does_not_recall_what_its_predecessor_kept()
 
 
 def constant(block, scratch, value):
-    return np.full(len(block.y), value)
+    return Givens(np.full(len(block.y), value))
 
 
 def total(block, scratch):
@@ -86,23 +87,23 @@ def total(block, scratch):
 
 def test_a_shard_that_was_made_again_sets_the_variance_of_its_rows_first():
     problem = make_problem("VC", 6, n=300)
-    first, second = Variance(1, constant, (1.0,)), Variance(2, constant, (2.0,))
+    first, second = Carried(1, constant, (1.0,)), Carried(2, constant, (2.0,))
     shard = Shard(problem.engine())
     assert shard.run(Call(total, ()))[0] == 0.0
-    shard.set_variance(first)
-    assert shard.run(Call(total, (), variance=first))[0] == 300.0
-    assert shard.run(Call(total, (), variance=second))[0] == 600.0
+    shard.set_givens(first)
+    assert shard.run(Call(total, (), carried=first))[0] == 300.0
+    assert shard.run(Call(total, (), carried=second))[0] == 600.0
     moved = pickle.loads(pickle.dumps(shard))
-    assert moved.run(Call(total, (), variance=first))[0] == 300.0
+    assert moved.run(Call(total, (), carried=first))[0] == 300.0
 
 
 def test_rows_on_a_cluster_carry_the_variance_they_are_given(client):
     problem = make_problem("VC", 6, n=300)
     engine = DaskEngine(client, shards(client, problem, [0, 100, 100, 300]))
     for value in (0.5, 2.0):
-        engine.set_variance(constant, value)
+        engine.set_givens(constant, value)
         assert engine.sum(total)[0] == 300 * value
-    engine.set_variance(None)
+    engine.set_givens(None)
     assert engine.sum(total)[0] == 0.0
 
 

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 import gpzed.distributed.lsdb
-from gpzed.catalog import Catalog
+from gpzed.catalog import Catalog, Lists, read_catalog
 from gpzed.config import PredictConfig
 from gpzed.errors import ConfigError
-from gpzed.workflows import load_photoz_model, predict_columns, predict_table, train
+from gpzed.workflows import load_photoz_model, predict, predict_columns, predict_table, read_predictions, train
 from workflows.galaxy_files import galaxies, quick_config, with_sentinels, write
 
 if importlib.util.find_spec("lsdb") is None:
@@ -60,8 +60,15 @@ def check(result, original, folder):
     assert list(result.index) == list(original.index)
     assert result.index.name == original.index.name == "_healpix_29"
     np.testing.assert_array_equal(result["id"].to_numpy(), original["id"].to_numpy())
-    for name, values in expected_columns(folder, original).items():
-        np.testing.assert_allclose(result[name].to_numpy(dtype=values.dtype), values, rtol=1e-12, err_msg=name)
+    expected = expected_columns(folder, original)
+    weights = expected.pop("z_pdf_weight", None)
+    means, stds = expected.pop("z_pdf_mean", None), expected.pop("z_pdf_std", None)
+    if weights is not None:
+        used = weights > 0.0
+        for field, values in (("weight", weights), ("mean", means), ("std", stds)):
+            np.testing.assert_allclose(result[f"z_pdf.{field}"].to_numpy(dtype=np.float32), values[used], rtol=1e-6)
+    for name, values in expected.items():
+        np.testing.assert_allclose(result[name].to_numpy(dtype=values.dtype), values, rtol=1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize("how", ["shared", "path", "object"])
@@ -108,8 +115,11 @@ def test_hats_in_hats_out_by_the_command_line(client, folder, tmp_path, where, c
     check(after.compute(), before.compute(), folder)
     assert after.margin is not None
     check(after.margin.compute(), before.margin.compute(), folder)
-    assert main([*arguments, "--resume"]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert main([*arguments, "--resume"]) == 0  # as after a kill in the last moment
+    assert "is complete already" in capsys.readouterr().err
+    for other in ([], ["--resume", "--point", "mode"]):
+        assert main([*arguments, *other]) == 2
+        assert "is there already" in capsys.readouterr().err
 
 
 def test_chosen_columns_keep_the_position(folder, tmp_path):
@@ -126,3 +136,36 @@ def test_a_model_file_that_changed_is_not_taken_for_the_old_one(folder, tmp_path
     shared = gpzed.distributed.lsdb.SharedModel(str(path), "0" * 64)
     with pytest.raises(ConfigError, match="has changed since it was opened"):
         shared.get()
+
+
+@pytest.fixture(scope="module")
+def committee(folder):
+    config = quick_config(
+        model={"n_basis": 5, "n_members": 2, "n_heads": 2}, training={"patience": 2, "tol": 1e-4, "n_epochs": 10}
+    )
+    train(folder / "train.parquet", folder / "committee.gpzed", config)
+    return folder / "committee.gpzed"
+
+
+def test_densities_are_one_nested_column(folder, committee):
+    predict(committee, folder / "survey", folder / "nested")
+    catalogue = lsdb.open_catalog(folder / "nested")
+    assert "z_pdf" in catalogue.nested_columns
+    frame = catalogue.compute()
+    first = frame["z_pdf"].iloc[0]
+    assert list(first.columns) == ["weight", "mean", "std"]
+    assert first["weight"].sum() == pytest.approx(1.0)
+    read = read_predictions(folder / "nested", need_truth=False)
+    assert read.prediction.lower == 0.0
+    assert 1 < read.prediction.n_components <= 8
+    columns = read_catalog(folder / "nested", columns=["z_mean", "z_pdf.mean"])
+    assert isinstance(columns["z_pdf.mean"], Lists)
+    np.testing.assert_array_equal(read.prediction.mean, columns["z_mean"])
+    moments = read.prediction.components.moments(0.0)
+    assert np.abs(moments.mean - columns["z_mean"]).max() < 0.01 * read.prediction.std.max()
+
+
+def test_plain_data_frames_get_lists(folder, committee, survey):
+    result = gpzed.distributed.lsdb.predict(survey.head(20), committee)
+    assert str(result["z_pdf_mean"].dtype).startswith("list<")
+    assert (gpzed.distributed.lsdb.predict(survey.head(0), committee).dtypes == result.dtypes).all()

@@ -93,3 +93,9 @@ def test_by_the_command_line(client, folder, tmp_path, capsys):
     assert "3 files with 600 rows" in captured.err
     assert main([*arguments, "--dask", "nonsense"]) == 2
     assert "local:N" in capsys.readouterr().err
+
+
+def test_a_target_needs_the_rows_here(client, folder, tmp_path):
+    config = quick_config(target={"catalogue": str(folder / "whole.parquet")})
+    with pytest.raises(ConfigError, match="cannot be made to look like a target"):
+        train(folder / "files", tmp_path / "m.gpzed", config, run=Run(cluster=client))

@@ -72,7 +72,7 @@ def test_the_paper_is_the_same_model_from_files_and_from_python() -> None:
         ("[features]\nextinction = 3", "a table, each value a number"),
         ("[schema]\nbands = 'ugr'", "a list, each entry text"),
         ("[sentinels]\nlimit_range = [1]", "a list"),
-        ("[weights]\nmethod = 'target'", "go together"),
+        ("[weights]\nmethod = 'target'", "`weights.method` is 'target'; expected one of"),
         ("[predict]\nquantiles = [16]", "`quantiles` has 16"),
         ("[predict]\nchunk_rows = 0", "`chunk_rows` is 0"),
         ("seed = -1", "`seed` is -1"),

@@ -10,7 +10,7 @@ def test_the_demo_leaves_everything(tmp_path: Path) -> None:
     report = run_demo(tmp_path / "demo", survey="lsst", size=400, options=QUICK)
     assert set(report.files) == {
         "training.parquet", "test.parquet", "model.gpzed", "predictions.parquet",
-        "scatter.png", "pit.png", "redshift_distribution.png", "training_history.png", "reliability.png",
+        "scatter.png", "density.png", "pit.png", "redshift_distribution.png", "training_history.png", "reliability.png",
         "rejection.png", "bias.png", "variance.png", "sparsity.png", "report.html",
     }  # fmt: skip
     assert report.evaluation.n_used == 400

@@ -154,8 +154,8 @@ def test_predict_and_evaluate_in_memory_and_through_files_agree(folder: Path, mo
     in_memory, from_file = gpzed.evaluate(result), gpzed.evaluate(folder / "memory.parquet")
     assert in_memory.redshift == from_file.redshift == "z_spec"
     assert in_memory.n_used == 150
-    assert in_memory.metrics["rmse"] == from_file.metrics["rmse"]
-    assert in_memory.metrics["crps"] == pytest.approx(from_file.metrics["crps"], rel=1e-10)
+    assert in_memory.metrics["rmse"] == pytest.approx(from_file.metrics["rmse"], rel=1e-5)
+    assert in_memory.metrics["crps"] == pytest.approx(from_file.metrics["crps"], rel=1e-5)
     binned = gpzed.evaluate(result, EvaluationOptions(bins="mag_u", keep=0.5))
     assert binned.n_used == 75
     assert binned.bins is not None
@@ -171,15 +171,25 @@ def test_options_of_predictions(model: PhotozModel) -> None:
     assert "mag_u" not in table.names
 
 
+def test_columns_of_the_table_are_there_too(folder: Path, model: PhotozModel) -> None:
+    table = read_catalog(folder / "survey.parquet")
+    result = model.predict(as_dict(table))
+    np.testing.assert_array_equal(result["z_spec"], table["z_spec"])
+    np.testing.assert_array_equal(model.predict(folder / "survey.parquet")["z_spec"], table["z_spec"])
+    with pytest.raises(KeyError, match=r"no column 'z_spek'; there are .*z_spec.*z_phot"):
+        result["z_spek"]
+
+
 def test_densities_as_qp(model: PhotozModel) -> None:
     pytest.importorskip("qp")
     result = model.predict(as_dict(galaxies(7)))
     at = np.linspace(0.0, 2.0, 101)
-    on_grid, whole = result.to_qp(at), result.to_qp()  # qp has no cut mixtures: these are as before the cut
+    on_grid, whole = result.to_qp(at), result.to_qp()
     assert on_grid.npdf == whole.npdf == 7
     np.testing.assert_array_equal(whole.ancil["z_phot"], result["z_phot"])
     assert result.prediction.lower == 0.0
-    np.testing.assert_allclose(whole.pdf(at), result.prediction.truncate(None).pdf_grid(at), rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(on_grid.pdf(at), result.prediction.pdf_grid(at), rtol=0.01, atol=1e-9)
+    np.testing.assert_allclose(whole.pdf(at), result.prediction.pdf_grid(at), rtol=0.02, atol=0.02)
 
 
 def test_options_are_found_in_their_section(folder: Path) -> None:
@@ -202,10 +212,12 @@ def test_options_are_found_in_their_section(folder: Path) -> None:
 
 def test_a_target_may_be_a_file_or_a_table(folder: Path) -> None:
     frame, quick = as_dict(read_catalog(folder / "train.parquet")), quick_config()
+    quick = quick.override("target", adapt="weights")
     by_file = gpzed.train(frame, config=quick, target=folder / "survey.parquet")
     by_table = gpzed.train(frame, config=quick, target=as_dict(read_catalog(folder / "survey.parquet")))
     np.testing.assert_array_equal(by_file.regressor.weights_, by_table.regressor.weights_)
-    assert by_file.config.weights.target == str(folder / "survey.parquet")
+    assert by_file.config.target.catalogue == str(folder / "survey.parquet")
+    assert by_file.report.plan.target.adapted == "weights"
     plain = gpzed.train(frame, config=quick)
     assert not np.array_equal(by_file.regressor.weights_, plain.regressor.weights_)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import time
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +18,7 @@ from gpzed.errors import (
     CatalogError,
     ConfigError,
     ConvergenceWarning,
+    DataWarning,
     ModelFormatError,
     SchemaError,
     TrainingInterruptedError,
@@ -82,7 +84,7 @@ def test_predictions_are_good_and_columns_and_order_are_kept(folder: Path) -> No
     )  # fmt: skip
     assert after["z_flags"].dtype == np.uint32
     total = after["z_var_model"] + after["z_var_noise"] + after["z_var_input"]
-    np.testing.assert_allclose(after["z_std"] ** 2, total, rtol=1e-12)
+    np.testing.assert_allclose(after["z_std"] ** 2, total, rtol=1e-6)
     assert report.n_rows == 300
     assert not (folder / "out.parquet.parts").exists()
     result = evaluate(folder / "out.parquet")
@@ -96,7 +98,7 @@ def test_an_object_without_measurements_gets_the_prior(folder: Path) -> None:
     predict(folder / "model.gpzed", folder / "survey.parquet", folder / "prior.parquet", options)
     table, trained = read_catalog(folder / "prior.parquet"), load_photoz_model(folder / "model.gpzed")
     assert table["z_flags"][4] & Flag.NO_MEASUREMENT
-    assert table["z_phot"][4] == trained.redshift_mean
+    assert table["z_phot"][4] == np.float32(trained.redshift_mean)
     assert table["z_std"][4] == pytest.approx(trained.redshift_variance**0.5)
     assert np.isfinite(table["z_phot"]).all()
 
@@ -128,18 +130,18 @@ def test_the_parts_of_the_variance_sum_to_the_total_in_files_and_survive_them(fo
     predict(folder / "heads.gpzed", folder / "gaps.parquet", folder / "heads.parquet")
     out, trained = read_catalog(folder / "heads.parquet"), load_photoz_model(folder / "heads.gpzed")
     parts = {name: out[f"z_var_{name}"] for name in ("model", "noise", "input")}
-    np.testing.assert_allclose(sum(parts.values()), out["z_std"] ** 2, rtol=1e-12)
+    np.testing.assert_allclose(sum(parts.values()), out["z_std"] ** 2, rtol=1e-6)
     whole = np.isfinite(columns["mag_u"]) & np.isfinite(columns["mag_r"]) & (np.arange(600) > 5)
     assert np.all(parts["input"][whole] == 0.0)
     assert np.all(parts["input"][50:300] > 0.0)
     assert any(member.mixture is not None for member in trained.regressor.members_)
     prediction, _ = predict_table(trained, read_catalog(folder / "gaps.parquet"))
     labels = prediction.components
-    assert set(labels.member[:-1].tolist()) == {0, 1}
+    assert set(labels.member[:-1].tolist()) == {0, 1, 2, 3}
     assert set(labels.input.tolist()) == {0, 1}
     again = read_predictions(folder / "heads.parquet").prediction
     for name, values in parts.items():
-        np.testing.assert_allclose(getattr(prediction, f"{name}_variance"), values, rtol=1e-12)
+        np.testing.assert_allclose(getattr(prediction, f"{name}_variance"), values, rtol=1e-6)
         np.testing.assert_allclose(getattr(again, f"{name}_variance"), values, rtol=1e-6, atol=1e-9)
 
 
@@ -166,25 +168,25 @@ def test_chunking_does_not_change_predictions(chunk_rows: int, folder: Path) -> 
     whole, parts = read_catalog(folder / "whole.parquet"), read_catalog(folder / "parts.parquet")
     np.testing.assert_array_equal(parts["z_flags"], whole["z_flags"])
     for name in ("z_phot", "z_std", "z_var_model", "z_var_noise", "z_var_input"):
-        np.testing.assert_allclose(parts[name], whole[name], rtol=1e-10)
+        np.testing.assert_allclose(parts[name], whole[name], rtol=1e-6)
 
 
 def test_quantiles_columns_and_components(folder: Path) -> None:
     config = quick_config()
     config = config.override("model", n_members=2)
     train(folder / "train.parquet", folder / "committee.gpzed", config)
-    options = PredictConfig(positive=False, quantiles=(0.05, 0.16, 0.5, 0.975), columns=("id", "z_spec"))
+    options = PredictConfig(positive=False, quantiles=(0.05, 0.16, 0.5, 0.975), columns=("id", "z_spec"), pdf="full")
     predict(folder / "committee.gpzed", folder / "survey.parquet", folder / "q.parquet", options)
     table = read_catalog(folder / "q.parquet")
     assert table.names[:2] == ("id", "z_spec")
-    assert {"z_q05", "z_q16", "z_q50", "z_q97.5", "z_weight_2", "z_mean_1", "z_std_2"} <= set(table.names)
+    assert {"z_q05", "z_q16", "z_q50", "z_q97.5", "z_pdf_weight", "z_pdf_mean", "z_pdf_std"} <= set(table.names)
     assert "name" not in table
     assert (np.diff([table[f"z_q{q}"] for q in ("05", "16", "50", "97.5")], axis=0) > 0).all()
-    mean = sum(table[f"z_weight_{k}"] * table[f"z_mean_{k}"] for k in (1, 2, 3))
-    np.testing.assert_allclose(table["z_mean"], mean, rtol=1e-9)
+    mean = (table["z_pdf_weight"].astype(float) * table["z_pdf_mean"]).sum(axis=1)
+    np.testing.assert_allclose(table["z_mean"], mean, rtol=1e-6)
     prediction = read_predictions(folder / "q.parquet").prediction
     assert prediction.n_components == 2 + 1
-    np.testing.assert_allclose(prediction.quantile(0.16), table["z_q16"], rtol=1e-7)
+    np.testing.assert_allclose(prediction.quantile(0.16), table["z_q16"], rtol=1e-5)
 
 
 @pytest.mark.parametrize("positive", [True, False])
@@ -199,8 +201,8 @@ def test_the_redshift_quoted_is_chosen_and_read_back(folder: Path, point: str, m
     prediction = read_predictions(folder / "point.parquet").prediction
     assert prediction.lower == (0.0 if positive else None)
     np.testing.assert_array_equal(prediction.z_phot, table["z_phot"])
-    np.testing.assert_allclose(getattr(prediction, point), table["z_phot"], atol=1e-6)
-    np.testing.assert_allclose(prediction.mean, table["z_mean"], rtol=1e-9)
+    np.testing.assert_allclose(getattr(prediction, point), table["z_phot"], atol=0.01 * table["z_std"].max())
+    np.testing.assert_allclose(prediction.mean, table["z_mean"], rtol=1e-12)
     for part in ("model", "noise", "input"):
         np.testing.assert_allclose(
             getattr(prediction, f"{part}_variance"), table[f"z_var_{part}"], rtol=1e-5, atol=1e-12
@@ -258,9 +260,9 @@ def test_equal_runs_give_equal_files_in_every_format(suffix: str, folder: Path) 
 def test_an_error_half_way_leaves_nothing_under_the_final_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = (folder / "short.csv", folder / "broken.csv")
     predict(folder / "model.gpzed", folder / "survey.parquet", lines[0], PredictConfig(columns=("mag_u",)))
-    table = read_catalog(folder / "survey.parquet").select(["mag_u", "mag_err_u", "mag_g", "mag_err_g"])
+    table = read_catalog(folder / "survey.parquet").select(["mag_u", "mag_err_u"])
     write(table, lines[1])
-    with pytest.raises(SchemaError, match=r"lacks 2 column.*'mag_r' first"):
+    with pytest.raises(SchemaError, match=r"lacks 4 column.*'mag_g' first"):
         predict(folder / "model.gpzed", lines[1], folder / "never.parquet")
     assert not list(folder.glob("never*"))
 
@@ -296,8 +298,10 @@ def test_a_catalogue_of_other_names_is_guessed(folder: Path) -> None:
     predict(folder / "model.gpzed", folder / "plain.csv", folder / "plain_out.csv")
     one, two = read_catalog(folder / "sdss_out.csv"), read_catalog(folder / "plain_out.csv")
     np.testing.assert_array_equal(one["z_phot"], two["z_phot"])
+    with pytest.warns(DataWarning, match="band u of the model is not used here"):
+        predict(folder / "model.gpzed", folder / "plain.csv", folder / "x.csv", schema=SchemaConfig(bands=("r", "g")))
     with pytest.raises(SchemaError, match="the model was trained on"):
-        predict(folder / "model.gpzed", folder / "plain.csv", folder / "x.csv", schema=SchemaConfig(bands=("g", "r")))
+        predict(folder / "model.gpzed", folder / "plain.csv", folder / "y.csv", schema=SchemaConfig(bands=("J", "K")))
 
 
 def test_predicting_twice_replaces_the_old_columns(folder: Path) -> None:
@@ -345,12 +349,11 @@ def test_rows_are_left_out_and_counted(folder: Path) -> None:
     assert (plan.counts["train"], plan.counts["test"]) == (146, 48)
 
 
-@pytest.mark.parametrize("method", ["redshift", "balanced", "column", "target"])
+@pytest.mark.parametrize("method", ["redshift", "balanced", "column"])
 def test_every_kind_of_weight_trains(method: str, folder: Path) -> None:
     table = galaxies(300).with_columns({"weight": np.linspace(0.1, 2.0, 300)})
     write(table, folder / "weighted.parquet")
-    options = {"method": method} | ({"target": str(folder / "survey.parquet")} if method == "target" else {})
-    report = train(folder / "weighted.parquet", folder / "w.gpzed", quick_config(weights=options)).report
+    report = train(folder / "weighted.parquet", folder / "w.gpzed", quick_config(weights={"method": method})).report
     assert report.scores["train"]["fr_0.15"] > 90.0
 
 
@@ -362,6 +365,29 @@ def test_split_column_and_validation_rows(folder: Path) -> None:
         "train": 100, "validation": 100, "test": 100,
     }  # fmt: skip
     assert set(report.scores) == {"train", "validation", "test"}
+
+
+def test_scores_without_a_test_set_are_those_of_rows_that_no_member_was_trained_on(folder: Path) -> None:
+    options = {"n_basis": 5, "n_heads": 1, "n_members": 2, "validation_fraction": 0.3}
+    model = train(galaxies(400), None, quick_config(model=options))
+    held = model.regressor.held_out_
+    assert model.report.scores["held_out"]["n"] == len(held.y) == 60  # half of them are common to the members
+    z = galaxies(400)["z_spec"]
+    assert set(held.y) <= set(z)
+    again = model.regressor.predict_distribution(np.zeros((1, 3)))
+    assert held.prediction.n_components == again.n_components
+    members = train(galaxies(400), None, quick_config(model={**options, "calibrate": "none"}))
+    assert set(members.report.scores) == {"train"}  # each member held out rows of its own
+    with_test = train(galaxies(400), None, quick_config(model=options, split={"test": 0.25}))
+    assert set(with_test.report.scores) == {"train", "test"}
+
+
+def test_seconds_are_wall_time_of_all_members() -> None:
+    start = time.perf_counter()
+    options = {"n_basis": 5, "n_heads": 1, "n_members": 3, "n_threads": 1}
+    model = train(galaxies(400), None, quick_config(model=options))
+    took = time.perf_counter() - start
+    assert sum(one.seconds for one in model.regressor.reports_) < model.report.seconds < took  # one after the other
 
 
 def test_the_same_seed_gives_the_same_model(folder: Path) -> None:
@@ -452,12 +478,12 @@ def test_the_target_catalogue_is_read_like_the_training_catalogue(folder: Path) 
     (folder / "both.csv").unlink(missing_ok=True)
     plain = write(two_photometries(300), folder / "both.csv").rename(folder / "both.dat")
     schema = {"format": "csv", "bands": ["u", "g", "r"], "mag": "modelMag_{band}", "err": "modelMagErr_{band}"}
-    config = quick_config(schema=schema, weights={"method": "target", "target": str(folder / "target.dat")})
+    config = quick_config(schema=schema, target={"catalogue": str(folder / "target.dat"), "adapt": "weights"})
     assert plan_training(plain, config).schema.mag["u"] == "modelMag_u"
-    other = config.override("weights", target=str(folder / "survey.parquet"))
+    other = config.override("target", catalogue=str(folder / "survey.parquet"))
     with pytest.raises(SchemaError, match="target catalogue: band 'u': there is no column 'modelMag_u'"):
         plan_training(plain, other)
-    other = config.override("weights", target=str(folder / "both.parquet"))
+    other = config.override("target", catalogue=str(folder / "both.parquet"))
     assert plan_training(plain, other).counts["train"] == 300
 
 
@@ -487,7 +513,7 @@ def test_validation_rows_get_cost_weights_too(folder: Path, monkeypatch: pytest.
     monkeypatch.setattr(train_module.GPzRegressor, "fit", spy)
     config = quick_config(weights={"method": "redshift"}, split={"validation": 0.25})
     train(folder / "train.parquet", folder / "v.gpzed", config)
-    _, z, weight, _ = seen["validation"]
+    _, z, weight, *_ = seen["validation"]
     expected = (1.0 + z) ** -2.0
     np.testing.assert_allclose(weight, expected / expected.mean())
 
@@ -541,7 +567,9 @@ def test_what_stands_for_no_redshift_is_counted_and_left_out(folder: Path) -> No
     assert (result.n_used, result.no_redshift) == (193, expected)
     assert result.redshift_range == plan.redshift_range
     allowed = quick_config(sentinels={"no_redshift": []})
-    assert plan_training(folder / "odd.parquet", allowed).redshift_range[1] == 999.0
+    assert plan_training(folder / "odd.parquet", allowed).out_of_range == {"z > 20": 3}
+    far = quick_config(sentinels={"no_redshift": []}, split={"max_redshift": 1000.0})
+    assert plan_training(folder / "odd.parquet", far).redshift_range[1] == 999.0
 
 
 def test_a_folder_of_parts_in_use_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

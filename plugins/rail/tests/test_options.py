@@ -21,15 +21,18 @@ from rail_data import GROUP, QUICK, inform
 OTHER = {
     "n_basis": 7,
     "covariance": "VD",
+    "features_clip": 4.0,
     "features_extinction": {"mag_u_lsst": 4.8},
     "weights_method": "redshift",
-    "weights_target": "other.parquet",
+    "target_catalogue": "other.parquet",
+    "target_n_rows": 500,
+    "target_simulated": "lsst",
     "features_non_detections": "marginalise",
     "split_column": "part",
     "sentinels_limit_range": [15.0, 35.0],
 }
 """Another value than the default for every parameter of the informer that is one of gpzed's options."""
-TOGETHER = {"weights_target": {"weights_method": "target"}}
+TOGETHER: dict[str, dict[str, str]] = {}
 """What must be set with it."""
 
 

@@ -14,6 +14,7 @@ import yaml
 from rail.core.data import QPHandle, TableHandle
 from rail.core.introspection import RailEnv
 from rail.core.stage import RailPipeline, RailStage
+from rail.evaluation.dist_to_dist_evaluator import DistToDistEvaluator
 from rail.evaluation.dist_to_point_evaluator import DistToPointEvaluator
 from rail.evaluation.point_to_point_evaluator import PointToPointEvaluator
 from rail.interfaces.pz_factory import PZFactory
@@ -33,7 +34,7 @@ def run(*command: str) -> str:
     path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         [str(BIN / command[0]), *command[1:]],
-        capture_output=True, text=True, timeout=400, env={**os.environ, "PATH": path},
+        capture_output=True, text=True, env={**os.environ, "PATH": path},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -120,6 +121,13 @@ def test_rails_evaluators(model_path: str, validation: Table) -> None:
         reference_dictionary_key="redshift", **common,
     )  # fmt: skip
     scores = point.evaluate(QPHandle("points", path=output.path), truth)
+    between = DistToDistEvaluator.make_stage(
+        name="between", metrics=["rmse", "kld"], limits=[0.0, 3.0], dx=0.01, **{**common, "hdf5_groupname": ""}
+    )
+    other = GPZedEstimator.make_stage(name="other", model=model_path, hdf5_groupname=GROUP, pdf_type="norm")
+    ensemble = QPHandle("others", path=other.estimate({GROUP: validation}).path)
+    distances = between.evaluate(QPHandle("again", path=output.path), ensemble)
+    assert np.isfinite(distances["output"].data["rmse"]).all()
     expected = np.median((output.data.ancil["zmean"] - validation["redshift"]) / (1.0 + validation["redshift"]))
     assert float(np.ravel(scores["summary"].data["point_bias"])[0]) == pytest.approx(expected)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpzed.catalog._format import CatalogInfo
+from gpzed.catalog._format import CatalogInfo, Writer
 from gpzed.catalog._parquet import parquet_files
 from gpzed.catalog.conventions import CONVENTIONS, Convention
 from gpzed.catalog.guess import guess_schema
@@ -19,10 +19,13 @@ from gpzed.catalog.io import (
     read_catalog,
     write_catalog,
 )
+from gpzed.catalog.lists import Lists
 from gpzed.catalog.photometry import Photometry, SentinelReport, Sentinels, Status, extract_photometry
+from gpzed.catalog.remote import is_address, local_path, sent_to
+from gpzed.catalog.scale import Scale, ScaleSummary
 from gpzed.catalog.schema import PhotometrySchema
-from gpzed.catalog.sdss import casjobs_query
-from gpzed.catalog.table import Catalog, Provenance
+from gpzed.catalog.sdss import casjobs_query, download_sdss
+from gpzed.catalog.table import Catalog, Note, Provenance
 
 __all__ = [
     "CHUNK_ROWS",
@@ -34,21 +37,30 @@ __all__ = [
     "CatalogWriter",
     "Convention",
     "Identity",
+    "Lists",
+    "Note",
     "Photometry",
     "PhotometrySchema",
     "Provenance",
+    "Scale",
+    "ScaleSummary",
     "SentinelReport",
     "Sentinels",
     "Status",
+    "Writer",
     "casjobs_query",
     "catalog_info",
+    "download_sdss",
     "extract_photometry",
     "format_of",
     "guess_schema",
     "identify",
+    "is_address",
     "iter_catalog",
+    "local_path",
     "open_writer",
     "parquet_files",
     "read_catalog",
+    "sent_to",
     "write_catalog",
 ]

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpzed._types import AnyArray, BoolArray
 from gpzed.catalog._format import dtype_name
+from gpzed.catalog.lists import Lists
 
 
 def dtype_of(pa: Any, kind: Any) -> str | None:
@@ -18,6 +19,8 @@ def dtype_of(pa: Any, kind: Any) -> str | None:
     if types.is_fixed_size_list(kind):
         inner = dtype_of(pa, kind.value_type)
         return None if inner == "str" else inner
+    if is_list(pa, kind):
+        return dtype_of(pa, kind.value_type)
     if types.is_string(kind) or types.is_large_string(kind):
         return "str"
     if types.is_decimal(kind) or types.is_null(kind):
@@ -29,9 +32,22 @@ def dtype_of(pa: Any, kind: Any) -> str | None:
     return "datetime64[D]" if types.is_date32(kind) else None
 
 
-def to_numpy(pa: Any, column: Any) -> tuple[AnyArray, BoolArray | None]:
+def is_list(pa: Any, kind: Any) -> bool:
+    """Tell whether an Arrow type is that of lists of numbers, each of its own length."""
+    types = pa.types
+    if not (types.is_list(kind) or types.is_large_list(kind)):
+        return False
+    return bool(types.is_integer(kind.value_type) or types.is_floating(kind.value_type))
+
+
+def to_numpy(pa: Any, column: Any) -> tuple[Any, BoolArray | None]:
     """Return values and mask of an Arrow array; nulls of floats hold NaN, of other kinds zero or nothing."""
     kind = column.type
+    if is_list(pa, kind):
+        column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        mask = np.asarray(column.is_null()) if column.null_count else None
+        lengths = np.asarray(column.value_lengths().fill_null(0))
+        return Lists(to_numpy(pa, column.flatten())[0], np.concatenate([[0], np.cumsum(lengths)])), mask
     if pa.types.is_dictionary(kind):
         return to_numpy(pa, column.cast(kind.value_type))
     if pa.types.is_decimal(kind) or pa.types.is_null(kind):
@@ -59,9 +75,21 @@ def _lists_to_numpy(pa: Any, column: Any) -> tuple[AnyArray, BoolArray | None]:
     return values.reshape(shape), None if mask is None else mask.reshape(shape)
 
 
-def to_arrow(pa: Any, values: AnyArray, mask: BoolArray | None, kind: Any = None) -> Any:
+def to_arrow(pa: Any, values: Any, mask: BoolArray | None, kind: Any = None) -> Any:
     """Return an Arrow array: of lists for a column with several values per row."""
+    if isinstance(values, Lists):
+        flat = pa.array(values.values, from_pandas=False)
+        missing = None if mask is None else pa.array(mask)
+        kind = kind or list_type(pa, values.dtype)
+        offsets = pa.array(values.offsets, pa.int32())
+        return pa.ListArray.from_arrays(offsets, flat, type=kind, mask=missing)
     if values.ndim == 2:
+        kind = kind or pa.list_(pa.from_numpy_dtype(values.dtype), values.shape[1])
         flat = to_arrow(pa, values.ravel(), None if mask is None else mask.ravel(), kind.value_type)
         return pa.FixedSizeListArray.from_arrays(flat, type=kind)
     return pa.array(values, mask=mask, type=kind, from_pandas=False)
+
+
+def list_type(pa: Any, dtype: Any) -> Any:
+    """Return the Arrow type of lists of numbers, none of which is missing: readers need not look for nulls."""
+    return pa.list_(pa.field("element", pa.from_numpy_dtype(dtype), nullable=False))

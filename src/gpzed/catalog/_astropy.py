@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from gpzed.catalog._format import Reader, dtype_name, require, spans
-from gpzed.catalog.table import SUPPORTED_KINDS, Catalog
+from gpzed.catalog._format import Reader, dtype_name, load_metadata, require, spans
+from gpzed.catalog._whole import stored_metadata
+from gpzed.catalog.table import SUPPORTED_KINDS, Catalog, Note
 from gpzed.errors import CatalogError
 
 _COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"PK\x03\x04", b"\x1f\x9d")
@@ -26,7 +27,7 @@ _MAX_METADATA = 100_000
 """Values that the metadata may hold in all; YAML can make billions of a few bytes."""
 
 
-class _WholeReader(Reader):
+class WholeReader(Reader):
     """A table in memory, handed out in chunks."""
 
     def __init__(self, path: Path) -> None:
@@ -54,6 +55,7 @@ class _WholeReader(Reader):
             units={name: str(table[name].unit) for name in columns if getattr(table[name], "unit", None) is not None},
             metadata={k: v for k, v in table.meta.items() if isinstance(k, str) and _is_plain(v, left)},
             unsupported=unsupported,
+            notes={name: _note(table[name]) for name in columns},
         )
 
     def rows(self, names: tuple[str, ...], chunk_rows: int, start_row: int) -> Iterator[Catalog]:
@@ -61,6 +63,11 @@ class _WholeReader(Reader):
         for start, stop in spans(self.info.n_rows, chunk_rows, start_row):
             part = self._columns.slice(start, stop)
             yield self._table({name: (part[name], part.masks.get(name)) for name in names}, start)
+
+
+def _note(column: Any) -> Note:
+    ucd = (getattr(column, "meta", None) or {}).get("ucd")
+    return Note(str(getattr(column, "description", None) or ""), ucd if isinstance(ucd, str) else "")
 
 
 def _is_plain(value: Any, left: list[int], depth: int = 0) -> bool:
@@ -73,7 +80,7 @@ def _is_plain(value: Any, left: list[int], depth: int = 0) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-class EcsvReader(_WholeReader):
+class EcsvReader(WholeReader):
     """An ECSV file."""
 
     title = "ECSV"
@@ -84,7 +91,7 @@ class EcsvReader(_WholeReader):
         self._hold(table.Table.read(path, format="ascii.ecsv"))
 
 
-class VotableReader(_WholeReader):
+class VotableReader(WholeReader):
     """The first table of a VOTable document that has columns."""
 
     title = "VOTable"
@@ -99,7 +106,11 @@ class VotableReader(_WholeReader):
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tables = [table for table in votable.parse(path, verify="ignore").iter_tables() if table.fields]
+            document = votable.parse(path, verify="ignore")
+            tables = [table for table in document.iter_tables() if table.fields]
             if not tables:
                 raise CatalogError(f"'{path}' holds no TABLE with FIELDs; give a VOTable with one")
-            self._hold(tables[0].to_table(use_names_over_ids=True))
+            table = tables[0].to_table(use_names_over_ids=True)
+            stored = stored_metadata(document.resources)
+            table.meta = table.meta if stored is None else load_metadata(stored)
+            self._hold(table)

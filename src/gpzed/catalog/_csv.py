@@ -17,7 +17,7 @@ import numpy as np
 
 from gpzed.catalog._arrow import to_arrow, to_numpy
 from gpzed.catalog._format import Reader, Writer, dtype_name, dump_metadata, is_gzipped, portable, require
-from gpzed.catalog.table import Catalog
+from gpzed.catalog.table import Catalog, Note
 from gpzed.errors import CatalogError
 
 _COLUMNS_MARK = "# gpzed_columns: "
@@ -57,7 +57,7 @@ class CsvReader(Reader):
                 break
             except _TypeMismatchError as mismatch:
                 self._widen(types, mismatch)
-        self._describe(types, n_rows, units=head.units, metadata=head.metadata)
+        self._describe(types, n_rows, units=head.units, notes=head.notes, metadata=head.metadata)
 
     def _guess(self) -> dict[str, str]:
         """Return the types that pyarrow finds in the first block, and the narrowest for a column without values."""
@@ -164,6 +164,7 @@ class _Head:
     dtypes: dict[str, str] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
+    notes: dict[str, Note] = field(default_factory=dict)
 
 
 def _read_head(path: Path) -> _Head:
@@ -205,7 +206,8 @@ def _read_head(path: Path) -> _Head:
         return _Head(tuple(names), skip, delimiter, metadata=metadata)
     dtypes = {name: str(column.get("dtype", "str")) for name, column in columns.items()}
     units = {name: str(column["unit"]) for name, column in columns.items() if "unit" in column}
-    return _Head(tuple(names), skip, delimiter, dtypes, units, metadata)
+    notes = {name: Note(*(str(column.get(key, "")) for key in Note._fields)) for name, column in columns.items()}
+    return _Head(tuple(names), skip, delimiter, dtypes, units, metadata, notes)
 
 
 def _fields(line: str, delimiter: str) -> list[str]:
@@ -242,6 +244,7 @@ class CsvWriter(Writer):
     def __init__(self, path: Path, first: Catalog, metadata: Mapping[str, Any], compression: str | None = None) -> None:
         self._pa = require("pyarrow", "writing CSV", "csv")
         self._csv = require("pyarrow.csv", "writing CSV", "csv")
+        self.refuse_lists(first, "CSV")
         for name in first.names:
             if first[name].ndim > 1:
                 raise CatalogError(
@@ -252,6 +255,8 @@ class CsvWriter(Writer):
         columns = {name: {"dtype": dtype_name(first[name].dtype)} for name in first.names}
         for name, unit in first.units.items():
             columns[name]["unit"] = unit
+        for name, note in first.notes.items():
+            columns[name] |= {key: text for key, text in note._asdict().items() if text}
         text = _METADATA_MARK + dump_metadata(metadata) + "\n" if metadata else ""
         text += _COLUMNS_MARK + json.dumps(columns) + "\n"
         text += ",".join('"' + name.replace('"', '""') + '"' for name in first.names) + "\n"

@@ -33,7 +33,7 @@ from gpzed.catalog._format import (
     require,
     spans,
 )
-from gpzed.catalog.table import Catalog
+from gpzed.catalog.table import Catalog, Note
 from gpzed.errors import CatalogError
 
 _TYPES: dict[str, tuple[str, str, int]] = {
@@ -58,6 +58,8 @@ _UNSUPPORTED = {
     "C": "complex numbers",
     "M": "complex numbers",
 }
+_NOTE_CARDS = "TCOMM", "TUCD"
+"""Cards of a column's description and UCD, as other programs (STILTS, TOPCAT, astropy) write and read them."""
 _METADATA_CARD = METADATA_KEY[:8].upper()
 _NOT_METADATA = re.compile(r"(COMMENT|HISTORY|CHECKSUM|DATASUM|EXTNAME|LONGSTRN|CONTINUE|T[A-Z]{3,4}\d+|)")
 _BLOCK = 2880
@@ -183,7 +185,7 @@ class FitsReader(Reader):
             )
         ours = load_metadata(hdu.header[_METADATA_CARD]) if _METADATA_CARD in hdu.header else None
         self._columns: dict[str, _Column] = {}
-        units, unsupported = {}, {}
+        units, notes, unsupported = {}, {}, {}
         for i, column in enumerate(hdu.columns, start=1):
             code = column.format.format
             if code in _UNSUPPORTED:
@@ -196,12 +198,14 @@ class FitsReader(Reader):
             )
             if column.unit:
                 units[column.name] = str(column.unit)
+            notes[column.name] = Note(*(str(hdu.header.get(f"{key}{i}", "")) for key in _NOTE_CARDS))
         self._describe(
             {name: dtype_name(item.decode(np.empty(0, item.raw))[0].dtype) for name, item in self._columns.items()},
             n_rows,
             units=units | (ours or {}).get("units", {}),
             metadata=_foreign_metadata(hdu.header) if ours is None else ours.get("metadata", {}),
             unsupported=unsupported,
+            notes=notes,
         )
 
     def rows(self, names: tuple[str, ...], chunk_rows: int, start_row: int) -> Iterator[Catalog]:
@@ -268,15 +272,17 @@ def _foreign_metadata(header: Any) -> dict[str, Any]:
 class FitsWriter(Writer):
     """Write a FITS binary table in constant memory: rows as they come, the header at the end.
 
-    FITS keeps dtypes, units, masks of integers (TNULL), booleans and text, and metadata (as one long JSON
-    text under ``GPZED_ME``, continued over cards). It cannot hold: masks of floats (they become NaN),
+    FITS keeps dtypes, units, notes (cards TCOMM and TUCD), masks of integers (TNULL), booleans and text, and metadata
+    (as one long JSON text under ``GPZED_ME``, continued over cards). It cannot hold: masks of floats (they become NaN),
     trailing blanks of text, time stamps (ISO text) and 16-bit floats (32-bit). A text wider than any before
     makes the rows already written be copied once into a wider layout.
     """
 
     def __init__(self, path: Path, first: Catalog, metadata: Mapping[str, Any], compression: str | None = None) -> None:
         self._fits = require("astropy.io.fits", "writing FITS", "fits")
+        self.refuse_lists(first, "FITS")
         self._path = path
+        self._notes = [first.notes.get(name, Note()) for name in first.names]
         self._columns = {name: _column_for(name, portable(first[name])) for name in first.names}
         self._units = {name: unit for name, unit in first.units.items() if unit.isascii()}
         other_units = {name: unit for name, unit in first.units.items() if not unit.isascii()}
@@ -308,6 +314,10 @@ class FitsWriter(Writer):
             )
         table = self._fits.BinTableHDU.from_columns(columns, nrows=0, name="CATALOG")
         table.header["NAXIS2"] = self._n_rows
+        for i, note in enumerate(self._notes, start=1):
+            for key, text in zip(_NOTE_CARDS, note, strict=True):
+                if text and text.isascii() and text.isprintable():
+                    table.header[f"{key}{i}"] = text.replace("&", "and")
         table.header[_METADATA_CARD] = self._metadata
         primary = self._fits.PrimaryHDU().header
         return bytes((primary.tostring() + table.header.tostring()).encode("ascii"))

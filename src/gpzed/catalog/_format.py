@@ -16,7 +16,8 @@ import numpy as np
 
 from gpzed._types import AnyArray, BoolArray
 from gpzed.catalog._names import missing_column_message, near_misses
-from gpzed.catalog.table import Catalog, Provenance
+from gpzed.catalog.lists import Lists
+from gpzed.catalog.table import Catalog, Note, Provenance
 from gpzed.errors import CatalogError, DataWarning, GPzError, MissingDependencyError
 
 METADATA_KEY = "gpzed_metadata"
@@ -35,6 +36,8 @@ class CatalogInfo:
     n_rows: int
     metadata: dict[str, Any]  # what the file says about itself
     unsupported: dict[str, str] = field(default_factory=dict)  # columns that cannot be read, with the reason
+    notes: dict[str, Note] = field(default_factory=dict)  # description and UCD by column, where known
+    lists: frozenset[str] = frozenset()  # columns of lists that differ in length
 
 
 class Reader(ABC):
@@ -67,17 +70,18 @@ class Reader(ABC):
             if pending and (len(pending[0]) or self.info.n_rows == 0):
                 yield Catalog.concatenate(pending)
 
-    def _describe(self, dtypes: dict[str, str], n_rows: int, **more: dict[str, Any]) -> None:
-        facts = {"units": {}, "metadata": {}, **more}
+    def _describe(self, dtypes: dict[str, str], n_rows: int, **more: Any) -> None:
+        facts: dict[str, Any] = {"units": {}, "metadata": {}, **more}
         path, format_name = str(self.path), self.title.lower()
         self.info = CatalogInfo(path, format_name, names=tuple(dtypes), dtypes=dtypes, n_rows=n_rows, **facts)
 
-    def _table(self, columns: Mapping[str, tuple[AnyArray, BoolArray | None]], row: int) -> Catalog:
+    def _table(self, columns: Mapping[str, tuple[Any, BoolArray | None]], row: int) -> Catalog:
         """Return a piece of the file that starts at `row`, from values and mask of each column."""
         return Catalog(
             {name: values for name, (values, _) in columns.items()},
             masks={name: mask for name, (_, mask) in columns.items() if mask is not None},
             units={name: unit for name, unit in self.info.units.items() if name in columns},
+            notes=self.info.notes,
             metadata=self.info.metadata,
             provenance=Provenance(str(self.path), self.title.lower(), row),
         )
@@ -85,6 +89,16 @@ class Reader(ABC):
 
 class Writer(ABC):
     """A file of one format being written, under its temporary name; made from the first chunk."""
+
+    @staticmethod
+    def refuse_lists(first: Catalog, format_name: str) -> None:
+        """Raise if a column holds lists that differ in length."""
+        for name in first.names:
+            if isinstance(first[name], Lists):
+                raise CatalogError(
+                    f"column {name!r} holds lists of different lengths, which {format_name} output does not support; "
+                    "write Parquet or HDF5, or leave the column out"
+                )
 
     @abstractmethod
     def write(self, chunk: Catalog) -> None:
@@ -129,8 +143,8 @@ def reading(path: Path, format_name: str, what: str = "") -> Iterator[None]:
         raise
     except MemoryError as error:
         raise CatalogError(
-            f"'{path}'{what} does not fit into memory as {format_name}: {error or 'no more memory'}; read fewer rows "
-            "or columns at a time; if the file is small, it is damaged: fetch it again"
+            f"'{path}'{what} does not fit into memory as {format_name}: {str(error) or 'no more memory'}; read fewer "
+            "rows or columns at a time; if the file is small, it is damaged: fetch it again"
         ) from error
     except PermissionError as error:
         raise CatalogError(f"'{path}' cannot be read: {error.strerror}; check the file's permissions") from error

@@ -23,7 +23,8 @@ from gpzed.catalog._format import (
     require,
     spans,
 )
-from gpzed.catalog.table import SUPPORTED_KINDS, Catalog
+from gpzed.catalog.lists import Lists
+from gpzed.catalog.table import SUPPORTED_KINDS, Catalog, Note
 from gpzed.errors import CatalogError
 
 _MASK_GROUP = "_gpzed_mask"
@@ -54,7 +55,7 @@ class Hdf5Reader(Reader):
             if node is not None and node.file.filename == file.filename:
                 return group
             raise CatalogError(
-                f"'{self.path}' has no group {group!r}; tables are in {found}; choose with `hdf5_group=`"
+                f"'{self.path}' has no group {group!r}; tables are in {', '.join(found)}; choose with `hdf5_group=`"
             )
         if not found:
             raise CatalogError(f"'{self.path}' holds no datasets; give an HDF5 file with one dataset per column")
@@ -102,27 +103,42 @@ class Hdf5Reader(Reader):
         return {name: item for name, item in self._items(node).items() if self._is_column(item)}
 
     def _describe_columns(self, file: Any) -> None:
-        dtypes, units, unsupported = {}, {}, {}
+        dtypes, units, notes, lists, unsupported = {}, {}, {}, set(), {}
         columns = self._columns(file)
         lengths = {name: len(item) for name, item in columns.items()}
         if len(set(lengths.values())) > 1:
             raise CatalogError(
-                f"'{self.path}', group {self._group!r}: datasets differ in length: {lengths}; "
+                f"'{self.path}', group {self._group!r}: datasets differ in length: "
+                f"{', '.join(f'{name} {length:,}' for name, length in list(lengths.items())[:10])}; "
                 "choose a group of equally long datasets with `hdf5_group=`"
             )
         for name, item in columns.items():
             dtype = item.dtype[name] if item.dtype.names else item.dtype
             text = self._h5py.check_string_dtype(dtype) is not None
             self._check_storage(name, item)
+            inner = None if text else self._h5py.check_vlen_dtype(dtype)
+            if inner is not None and inner.kind in "iuf":
+                dtype = inner
+                lists.add(name)
             if not text and dtype.base.kind not in SUPPORTED_KINDS + "S":
                 unsupported[name] = f"HDF5 type {dtype}"
                 continue
             dtypes[name] = "str" if text else dtype_name(dtype.base.newbyteorder("="))
-            unit = item.attrs.get("unit", item.attrs.get("units")) if not item.dtype.names else None
+            said = {} if item.dtype.names else item.attrs
+            unit = said.get("unit", said.get("units"))
             if unit is not None:
                 units[name] = _text(unit)
+            notes[name] = Note(*(_text(said.get(key, "")) for key in Note._fields))
         n_rows = next(iter(lengths.values()), 0)
-        self._describe(dtypes, n_rows, units=units, metadata=self._metadata(file), unsupported=unsupported)
+        self._describe(
+            dtypes,
+            n_rows,
+            units=units,
+            metadata=self._metadata(file),
+            unsupported=unsupported,
+            notes=notes,
+            lists=frozenset(lists),
+        )
 
     def _check_storage(self, name: str, item: Any) -> None:
         """Refuse data that are in other files, and sizes that no data stand behind."""
@@ -156,7 +172,11 @@ class Hdf5Reader(Reader):
                         found[name] = self._values(columns[name], name, start, stop), mask
                 yield self._table(found, start)
 
-    def _values(self, item: Any, name: str, start: int, stop: int) -> AnyArray:
+    def _values(self, item: Any, name: str, start: int, stop: int) -> Any:
+        if name in self.info.lists:
+            rows = item[start:stop]
+            ends = np.concatenate([[0], np.cumsum([len(row) for row in rows], dtype=np.int64)])
+            return Lists(np.concatenate([np.empty(0, self.info.dtypes[name]), *rows]), ends)
         if item.dtype.names:
             item = item.fields(name)
         elif self._h5py.check_string_dtype(item.dtype) is not None:
@@ -212,9 +232,9 @@ class _GuardedFile(io.FileIO):
 class Hdf5Writer(Writer):
     """Write an HDF5 group of resizable datasets, one per column.
 
-    HDF5 keeps dtypes, units (attribute ``unit``) and metadata (attributes of the group; the whole of it as
-    JSON under ``gpzed_metadata``). It lacks missing values: masks go to boolean datasets in the group
-    ``_gpzed_mask``, which other programs pass over. Time stamps become ISO text.
+    HDF5 keeps dtypes, lists, units and notes (attributes ``unit``, ``description``, ``ucd``) and metadata (attributes
+    of the group; the whole of it as JSON under ``gpzed_metadata``). It lacks missing values: masks go to boolean
+    datasets in the group ``_gpzed_mask``, which other programs pass over. Time stamps become ISO text.
     """
 
     def __init__(
@@ -239,9 +259,12 @@ class Hdf5Writer(Writer):
         for name in first.names:
             values = _without_times(first[name])
             kind = self._h5py.string_dtype() if values.dtype.kind == "U" else values.dtype
+            kind = self._h5py.vlen_dtype(kind) if isinstance(values, Lists) else kind
             item = self._create(self._group, name, values.shape[1:], kind, blocks, **filters)
-            if name in first.units:
-                item.attrs["unit"] = np.bytes_(first.units[name].encode())
+            said = {"unit": first.units.get(name, ""), **first.notes.get(name, Note())._asdict()}
+            for key, text in said.items():
+                if text:
+                    item.attrs[key] = np.bytes_(text.encode())
         for key, text in metadata_entries(metadata).items():
             if len(text.encode()) > 60_000:
                 raise CatalogError(
@@ -260,6 +283,10 @@ class Hdf5Writer(Writer):
         """Append rows."""
         for name in chunk.names:
             values, mask = _without_times(chunk[name]), chunk.masks.get(name)
+            if isinstance(values, Lists):
+                rows: AnyArray = np.empty(len(values), dtype=object)
+                rows[:] = list(values)
+                values = rows
             self._append(self._group[name], values.astype(object) if values.dtype.kind == "U" else values)
             if mask is not None:
                 masks = self._file.require_group(_MASK_GROUP)
@@ -288,5 +315,5 @@ class Hdf5Writer(Writer):
                 opened.close()
 
 
-def _without_times(values: AnyArray) -> AnyArray:
+def _without_times(values: Any) -> Any:
     return portable(values) if values.dtype.kind == "M" else values

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gpzed._types import AnyArray
-from gpzed.catalog._arrow import dtype_of, to_arrow, to_numpy
+import numpy as np
+
+from gpzed.catalog._arrow import dtype_of, is_list, list_type, to_arrow, to_numpy
 from gpzed.catalog._format import METADATA_KEY, Reader, Writer, load_metadata, metadata_entries, reading, require
-from gpzed.catalog.table import Catalog
+from gpzed.catalog.lists import Lists
+from gpzed.catalog.table import Catalog, Note
 from gpzed.errors import CatalogError
 
 _SUFFIXES = (".parquet", ".pq")
@@ -59,24 +61,53 @@ class ParquetReader(Reader):
                 )
 
     def _describe_schema(self) -> None:
-        kinds = {item.name: dtype_of(self._pa, item.type) for item in self._schema}
-        units = {}
+        kinds = {item.name: dtype_of(self._pa, item.type) for item in self._schema} | self._nested_kinds()
+        units, notes = {}, {}
         for item in self._schema:
-            stored_unit = (item.metadata or {}).get(b"unit") or (item.metadata or {}).get(b"units")
+            said = {_text(key): _text(text) for key, text in (item.metadata or {}).items()}
+            stored_unit = said.get("unit") or said.get("units")
             if stored_unit and kinds[item.name]:
-                units[item.name] = stored_unit.decode("utf-8", "replace")
-        stored = {k.decode("utf-8", "replace"): v for k, v in (self._schema.metadata or {}).items()}
+                units[item.name] = stored_unit
+            notes[item.name] = Note(said.get("description", ""), said.get("ucd", ""))
+        stored = {_text(key): _text(text) for key, text in (self._schema.metadata or {}).items()}
         if METADATA_KEY in stored:
-            metadata = load_metadata(stored[METADATA_KEY].decode("utf-8", "replace"))
+            metadata = load_metadata(stored[METADATA_KEY])
         else:
-            metadata = {k: v.decode("utf-8", "replace") for k, v in stored.items() if k not in _PRIVATE_KEYS}
+            metadata = {key: text for key, text in stored.items() if key not in _PRIVATE_KEYS}
+            metadata |= _hats_metadata(self.path)
         self._describe(
             {name: kind for name, kind in kinds.items() if kind},
             sum(map(sum, self._group_rows.values())),
             units=units,
             metadata=metadata,
-            unsupported={n: f"Parquet type {self._schema.field(n).type}" for n, kind in kinds.items() if not kind},
+            unsupported=self._unsupported(kinds),
+            notes=notes,
+            lists=frozenset(item.name for item in self._schema if is_list(self._pa, item.type)) | set(self._nested),
         )
+
+    def _nested_kinds(self) -> dict[str, str | None]:
+        """Return the lists within structures, as nested-pandas writes them: field x of column a is column a.x."""
+        self._nested: dict[str, tuple[str, str]] = {}
+        kinds = {}
+        for item in self._schema:
+            parts = list(item.type) if self._pa.types.is_struct(item.type) else []
+            if parts and all(is_list(self._pa, part.type) for part in parts):
+                for part in parts:
+                    name = f"{item.name}.{part.name}"
+                    self._nested[name] = item.name, part.name
+                    kinds[name] = dtype_of(self._pa, part.type)
+        return kinds
+
+    def _unsupported(self, kinds: dict[str, str | None]) -> dict[str, str]:
+        read = {column for column, _ in self._nested.values()}
+        lost = [name for name, kind in kinds.items() if not kind and name not in read]
+        return {name: f"Parquet type {self._schema.field(name).type}" for name in lost}
+
+    def _column(self, batch: Any, name: str) -> Any:
+        column, part = self._nested.get(name, (name, None))
+        found = batch.column(column)
+        found = found.combine_chunks() if isinstance(found, self._pa.ChunkedArray) else found
+        return found if part is None else found.field(part)
 
     def rows(self, names: tuple[str, ...], chunk_rows: int, start_row: int) -> Iterator[Catalog]:
         """Yield record batches, skipping whole row groups before `start_row` unread."""
@@ -100,7 +131,11 @@ class ParquetReader(Reader):
                             row += batch.num_rows
 
     def _convert(self, batch: Any, names: tuple[str, ...], row: int) -> Catalog:
-        return self._table({name: to_numpy(self._pa, batch.column(name)) for name in names}, row)
+        return self._table({name: to_numpy(self._pa, self._column(batch, name)) for name in names}, row)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
 
 
 def parquet_files(path: Path) -> list[Path]:
@@ -133,13 +168,24 @@ def _hats_catalogue(path: Path) -> Path | None:
     return path / "dataset" if is_hats and (path / "dataset").is_dir() else None
 
 
+def _hats_metadata(path: Path) -> dict[str, Any]:
+    """Return what gpzed wrote into the properties of a HATS catalogue."""
+    dataset = _hats_catalogue(path) if path.is_dir() else None
+    if dataset is None or not (dataset.parent / "hats.properties").is_file():
+        return {}
+    lines = (dataset.parent / "hats.properties").read_text(encoding="utf-8").splitlines()
+    pairs = (line.partition("=") for line in lines if line.startswith("gpzed_"))
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
 class ParquetWriter(Writer):
     """Write a Parquet file, one or more row groups per chunk.
 
-    Parquet keeps everything a `Catalog` holds: dtypes, masks (as nulls), units (field metadata ``unit``), metadata
-    (schema metadata; the whole of it as JSON under ``gpzed_metadata``). Floats are stored BYTE_STREAM_SPLIT, integers
-    DELTA_BINARY_PACKED, without dictionaries: several times faster than the defaults and smaller. Time stamps in
-    seconds become milliseconds; columns of more than two dimensions cannot be stored.
+    Parquet keeps everything a `Catalog` holds: dtypes, lists, masks (as nulls), units and notes (field metadata
+    ``unit``, ``description``, ``ucd``), metadata (schema metadata; the whole of it as JSON under ``gpzed_metadata``).
+    Floats are stored BYTE_STREAM_SPLIT, integers DELTA_BINARY_PACKED, without dictionaries: several times faster than
+    the defaults and smaller. Time stamps in seconds become milliseconds; columns of more than two dimensions cannot be
+    stored.
     """
 
     def __init__(self, path: Path, first: Catalog, metadata: Mapping[str, Any], compression: str | None = None) -> None:
@@ -147,10 +193,12 @@ class ParquetWriter(Writer):
         pq = require("pyarrow.parquet", "writing Parquet", "parquet")
         fields = []
         for name in first.names:
-            unit = {"unit": first.units[name]} if name in first.units else None
-            fields.append(self._pa.field(name, self._type(name, first[name]), metadata=unit))
+            note = first.notes.get(name, Note())
+            said = {"unit": first.units.get(name, ""), "description": note.description, "ucd": note.ucd}
+            said = {key: text for key, text in said.items() if text}
+            fields.append(self._pa.field(name, self._type(name, first[name]), metadata=said or None))
         self._schema = self._pa.schema(fields, metadata=metadata_entries(metadata) or None)
-        encodings = {name: _encoding(first[name]) for name in first.names}
+        encodings = {_leaf(name, first[name]): _encoding(first[name]) for name in first.names}
         self._writer = pq.ParquetWriter(
             path,
             self._schema,
@@ -159,7 +207,9 @@ class ParquetWriter(Writer):
             column_encoding={name: encoding for name, encoding in encodings.items() if encoding},
         )
 
-    def _type(self, name: str, values: AnyArray) -> Any:
+    def _type(self, name: str, values: Any) -> Any:
+        if isinstance(values, Lists):
+            return list_type(self._pa, values.dtype)
         if values.ndim > 2 or (values.ndim == 2 and values.dtype.kind in "UM"):
             raise CatalogError(
                 f"column {name!r} has {values.ndim} dimensions of {values.dtype}; Parquet output takes "
@@ -178,9 +228,14 @@ class ParquetWriter(Writer):
         self._writer.close()
 
 
-def _encoding(values: AnyArray) -> str | None:
-    """Return the encoding of a column; lists and 16-bit floats keep the default."""
-    if values.ndim > 1 or values.dtype.kind not in "fiuM":
+def _leaf(name: str, values: Any) -> str:
+    """Return the path by which Parquet knows the values of a column."""
+    return name if isinstance(values, np.ndarray) and values.ndim == 1 else f"{name}.list.element"
+
+
+def _encoding(values: Any) -> str | None:
+    """Return the encoding of a column; 16-bit floats keep the default."""
+    if values.dtype.kind not in "fiuM":
         return None
     if values.dtype.kind == "f":
         return "BYTE_STREAM_SPLIT" if values.dtype.itemsize > 2 else None

@@ -16,8 +16,8 @@ MICROJANSKY_ZERO_POINT = 23.9
 
 WAVELENGTHS = {
     "FUV": 153, "NUV": 231, "U": 365, "u": 360, "B": 440, "g": 480, "V": 550, "r": 620, "R": 650, "VIS": 715,
-    "i": 760, "i2": 765, "I": 800, "Z": 880, "z": 900, "y": 980, "Y": 1020, "J": 1250, "H": 1650, "Ks": 2150,
-    "K": 2200, "W1": 3350, "ch1": 3550, "ch2": 4490, "W2": 4600, "W3": 11560, "W4": 22090,
+    "i": 760, "i2": 765, "I": 800, "Z": 880, "z": 900, "y": 980, "Y": 1020, "J": 1250, "H": 1650, "F": 1840,
+    "Ks": 2150, "K": 2200, "W1": 3350, "ch1": 3550, "ch2": 4490, "W2": 4600, "W3": 11560, "W4": 22090,
 }  # fmt: skip
 """Approximate effective wavelengths in nanometres, used only to put bands in order."""
 
@@ -38,13 +38,15 @@ class Convention:
     flag: str | None = None  # template of the flag columns
     only: tuple[str, ...] = ()  # bands the template may stand for; any by default
     band_pattern: str = _BAND  # regular expression of a band name, one group
+    needs: str = ""  # how the name of at least one band ends
 
     def bands(self, columns: Iterable[str]) -> dict[str, str]:
         """Return the value column of every band that has one and whose error column is there too."""
         names = list(columns)
         lower = {name.lower() for name in names}
         found = self._values(names)
-        return {b: name for b, name in found.items() if any(e.format(band=b).lower() in lower for e in self.errors)}
+        bands = {b: name for b, name in found.items() if any(e.format(band=b).lower() in lower for e in self.errors)}
+        return bands if any(b.endswith(self.needs) for b in bands) else {}
 
     def bands_without_errors(self, columns: Iterable[str]) -> dict[str, str]:
         """Return the value column of every band that is left out because it has no error column.
@@ -88,6 +90,15 @@ def _euclid(stem: str) -> Convention:
 CONVENTIONS: tuple[Convention, ...] = (
     _mag("gpzed", "gpzed", "mag_{band}", "mag_err_{band}", "magerr_{band}", "mag_{band}_err", flag="flag_{band}"),
     _mag("lsst", "LSST / RAIL", "mag_{band}_lsst", "mag_err_{band}_lsst", "mag_{band}_lsst_err"),
+    _mag(
+        "lsst_roman",
+        "LSST and Roman, as in DESC's photo-z data challenge",
+        "mag_{band}",
+        "mag_{band}_err",
+        "mag_err_{band}",
+        band_pattern=r"([A-Za-z][A-Za-z0-9]*_(?:lsst|roman))",
+        needs="_roman",
+    ),
     _mag("sdss_model", "SDSS model magnitudes", "modelMag_{band}", "modelMagErr_{band}"),
     _mag(
         "sdss_dered",
@@ -140,6 +151,8 @@ REDSHIFT_NAMES = (
     "redshift_true", "true_redshift", "z_specz", "zbest_spec",
 )  # fmt: skip
 """Names of a spectroscopic (or true) redshift, lower case; photometric ones (KiDS' Z_B) are not among them."""
+SECOND_REDSHIFT_NAMES = ("z_best", "zbest", "zsp", "z_sp", "zs", "z_s", "zhelio", "z_helio", "z_hel", "zcmb", "z_cmb")
+"""Names that are taken for a redshift where no clearer one is there."""
 WEIGHT_NAMES = ("weight", "weights", "sample_weight")
 ID_NAMES = (
     "id", "object_id", "objid", "objectid", "obj_id", "coadd_object_id", "coadd_objects_id",
@@ -162,10 +175,28 @@ def wavelength_order(bands: Sequence[str]) -> tuple[str, ...]:
 
     def key(item: tuple[int, str]) -> tuple[float, int]:
         position, band = item
-        stem = band.split("_")[0]
-        return WAVELENGTHS.get(stem, lower.get(stem.lower(), float("inf"))), position
+        first, last = band.split("_")[0], band.split("_")[-1]
+        known = (WAVELENGTHS.get(stem, lower.get(stem.lower(), _by_number(stem))) for stem in (first, last))
+        return min(known), position
 
     return tuple(band for _, band in sorted(enumerate(bands), key=key))
+
+
+def _by_number(name: str) -> float:
+    """Return the wavelength in the name of a filter of HST, JWST, Roman or a narrow band; infinite if it has none."""
+    found = re.fullmatch(r"([A-Za-z]{1,2})_?(\d{3})\d?([WMNX]|LP)?", name, re.IGNORECASE)
+    if found is None:
+        return float("inf")
+    number = int(found[2])
+    if len(found[1]) == 1 and not found[3] and number not in _ROMAN:
+        return float("inf")
+    in_nanometres = number >= 500 or number in _IN_NANOMETRES or len(found[1]) == 2
+    return float(number if in_nanometres else 10 * number)
+
+
+_ROMAN = (62, 87, 106, 129, 146, 158, 184, 213)
+_IN_NANOMETRES = (218, 225, 275, 336, 390, 435, 438, 439, 450, 467, 475)
+"""Numbers of filters of HST that are nanometres; others below 500 are tens of them."""
 
 
 def canonical_bands(tokens: Sequence[str]) -> list[str]:

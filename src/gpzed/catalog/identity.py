@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from gpzed.catalog._format import require_existing
 from gpzed.catalog._parquet import parquet_files
+from gpzed.catalog.remote import local_path
 from gpzed.errors import CatalogError
 
 _END_BYTES = 1 << 16
@@ -76,6 +77,7 @@ def identify(path: str | os.PathLike[str]) -> Identity:
     Every way to write to a file changes its size, its time of change or its inode. The sample, some hundred kilobytes
     however large the file, also finds changes that hide from the file system: times set back, clocks that stand still.
     """
+    path = local_path(path)
     root = Path(path)
     return Identity(os.fspath(path), tuple(_state(file, _name(file, root)) for file in _files(root)))
 

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from gpzed._files import commit, create_beside, discard
+from gpzed.catalog._ascii import AsciiReader
 from gpzed.catalog._astropy import EcsvReader, VotableReader
 from gpzed.catalog._csv import CsvReader, CsvWriter
 from gpzed.catalog._fits import FitsReader, FitsWriter
@@ -19,6 +20,8 @@ from gpzed.catalog._format import CatalogInfo, Reader, Writer, choose_columns, r
 from gpzed.catalog._hdf5 import Hdf5Reader, Hdf5Writer
 from gpzed.catalog._names import near_misses
 from gpzed.catalog._parquet import ParquetReader, ParquetWriter
+from gpzed.catalog._whole import EcsvWriter, VotableWriter
+from gpzed.catalog.remote import is_address, local_path, sent_to
 from gpzed.catalog.table import Catalog, check_same_columns
 from gpzed.errors import CatalogError, GPzError
 
@@ -36,8 +39,9 @@ _FORMATS = {
     "parquet": _Format((".parquet", ".pq"), ParquetReader, ParquetWriter),
     "hdf5": _Format((".hdf5", ".h5", ".hdf"), Hdf5Reader, Hdf5Writer),
     "csv": _Format((".csv", ".csv.gz"), CsvReader, CsvWriter),
-    "ecsv": _Format((".ecsv",), EcsvReader),
-    "votable": _Format((".vot", ".xml", ".votable"), VotableReader),
+    "ecsv": _Format((".ecsv",), EcsvReader, EcsvWriter),
+    "ascii": _Format((".dat", ".txt", ".cat", ".tbl", ".mrt", ".tsv"), AsciiReader),
+    "votable": _Format((".vot", ".xml", ".votable"), VotableReader, VotableWriter),
 }
 FORMATS = {name: entry.suffixes for name, entry in _FORMATS.items()}
 """Format names and the suffixes that mean them."""
@@ -74,7 +78,7 @@ def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
 
 
 def _open_reader(path: str | os.PathLike[str], format: str | None, hdf5_group: str | None) -> Reader:
-    file = Path(path)
+    file = Path(local_path(path))
     require_existing(file)
     chosen = format_of(file, format)
     if file.is_file() and file.stat().st_size == 0:
@@ -95,7 +99,7 @@ def catalog_info(
     """Return columns, dtypes, units, number of rows and metadata of a file; parameters as for `iter_catalog`.
 
     FITS, Parquet and HDF5 are asked for their headers only. CSV has none: it is read through once, in constant memory.
-    ECSV and VOTable are read whole.
+    ECSV, VOTable and ASCII tables are read whole.
     """
     return _open_reader(path, format, hdf5_group).info
 
@@ -117,7 +121,8 @@ def iter_catalog(
     Parameters
     ----------
     path : path-like
-        File, or folder of Parquet files (read in the order of their names).
+        File, or folder of Parquet files (read in the order of their names); or an address that fsspec knows (s3://...,
+        https://...), which is fetched whole.
     chunk_rows : int
         Rows per chunk; every chunk but the last has exactly this many.
     columns : sequence of str, optional
@@ -302,7 +307,13 @@ def write_catalog(
     compression: str | None = None,
     hdf5_group: str | None = None,
 ) -> None:
-    """Write a table to a file, whole or not at all; parameters as for `open_writer`."""
+    """Write a table to a file, or to an address, whole or not at all; parameters as for `open_writer`."""
+    if is_address(path):
+        with sent_to(os.fspath(path), "the table") as file:
+            write_catalog(
+                catalog, file, format=format, metadata=metadata, compression=compression, hdf5_group=hdf5_group
+            )
+        return
     with open_writer(path, format, metadata, compression=compression, hdf5_group=hdf5_group) as writer:
         for start in range(0, max(len(catalog), 1), CHUNK_ROWS):
             writer.write(catalog.slice(start, start + CHUNK_ROWS))

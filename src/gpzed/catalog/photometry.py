@@ -37,11 +37,12 @@ class Sentinels:
     not_detected_above : float
         Every magnitude above this means the same (99.9, 99.99, ...).
     not_observed : tuple of float
-        Values that mean: no observation. -9999 is SDSS's, -99 and -999 are widespread. Masked values mean it always.
+        Values that mean: no observation. -9999 is SDSS's, -99 and -999 are widespread.
     not_observed_below : float
         Every magnitude below this means the same.
     nan : {"not_observed", "not_detected"}
-        What a value of NaN means. Magnitudes computed from negative fluxes are NaN where nothing was seen.
+        What a value of NaN means, and a masked or null one: files tell them apart by accident (pandas writes NaN to
+        Parquet as null). Magnitudes computed from negative fluxes are NaN where nothing was seen.
     limits : dict of str to float
         Limiting magnitude by band, for non-detections beside which the catalogue has none; bands left out get the
         faint end of what is measured in training.
@@ -161,7 +162,7 @@ def extract_photometry(catalog: Catalog, schema: PhotometrySchema, sentinels: Se
     1. flag 2: not observed; flag 1: not detected (the flag's "not detected or failed" cannot be told apart).
        Where the flag says 0 the sentinel values below are not looked for; a masked, NaN or infinite value,
        or a bad error, is then a failed measurement.
-    2. value masked: not observed. Value NaN: not observed, or as `Sentinels` says. Value infinite: failed.
+    2. value masked or NaN: not observed, or as `Sentinels` says. Value infinite: failed.
     3. value a sentinel: not detected or not observed, as `Sentinels` says.
     4. error masked, NaN, infinite, zero, negative, or a sentinel: failed.
 
@@ -184,8 +185,15 @@ def extract_photometry(catalog: Catalog, schema: PhotometrySchema, sentinels: Se
     status = np.zeros((b, n), dtype=np.int8)
     counts: dict[str, list[int]] = {}
     for j, band in enumerate(schema.bands):
+        if band in schema.absent:
+            values[j] = errors[j] = np.nan
+            status[j] = Status.NOT_OBSERVED
+            counts.setdefault("no such column", [0] * b)[j] = n
+            continue
         value = catalog.floats(schema.values[band])
         error = catalog.floats(schema.errors[band]) if schema.errors else None
+        if error is not None and schema.inverse_variance:
+            value, error = _from_inverse_variance(value, error)
         flag = _flags(catalog, schema.flag[band]) if band in schema.flag else None
         odd = np.flatnonzero(~_plainly_measured(value, error, flag, is_magnitude, rules))
         values[j] = value
@@ -207,11 +215,23 @@ def extract_photometry(catalog: Catalog, schema: PhotometrySchema, sentinels: Se
             if np.isfinite(found).any():
                 limit = np.full((b, n), np.nan) if limit is None else limit
                 limit[j, missing] = found
+        value_factor, error_factor = schema.factors(band)
+        if value_factor != 1.0:
+            values[j] *= value_factor
+        if error_factor != 1.0:
+            errors[j] *= error_factor
     kind: Kind = "magnitude" if is_magnitude else "flux"
     tally = np.stack([(status == s).sum(axis=1) for s in Status], axis=1).astype(np.int64)
     report = SentinelReport(schema.bands, n, tally, {k: tuple(v) for k, v in counts.items() if any(v)})
     limits = None if limit is None else limit.T
     return Photometry(schema.bands, values.T, errors.T, status.T, kind, schema.zero_point, limits, report)
+
+
+def _from_inverse_variance(value: FloatArray, inverse: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return values and errors; an inverse variance of 0 means that there was no observation."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = 1.0 / np.sqrt(inverse)
+    return np.where(inverse == 0.0, np.nan, value), np.where(inverse < 0.0, -1.0, error)
 
 
 def _plainly_measured(
@@ -248,7 +268,7 @@ def _rules(
         ("flag 2", Status.NOT_OBSERVED, flag == 2),
         ("flag 1", Status.NOT_DETECTED, flag == 1),
         ("no value though flag 0", Status.FAILED, trusted & np.isnan(value)),
-        ("masked", Status.NOT_OBSERVED, masked),
+        ("masked", Status[rules.nan.upper()], masked),
         ("NaN", Status[rules.nan.upper()], np.isnan(value)),
         ("infinite", Status.FAILED, np.isinf(value)),
     ]

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpzed.catalog._names import near_misses
 from gpzed.catalog.conventions import Kind
+from gpzed.catalog.units import factor_to, known_units, parse_unit
 from gpzed.errors import SchemaError
 
 _OPTIONAL_ROLES = ("redshift", "redshift_err", "weight", "id", "ebv")
@@ -29,7 +30,13 @@ class PhotometrySchema:
     kind : {"magnitude", "flux"}, optional
         Follows from which of `mag` and `flux` is given.
     zero_point : float or None
-        AB magnitude of flux 1; needed for fluxes.
+        AB magnitude of flux 1; needed for fluxes, unless `units` tell it.
+    units : dict of str to str
+        Unit by column, where known; values are converted to magnitudes, or to fluxes of `zero_point`, when read.
+    inverse_variance : bool
+        Whether the errors are given as inverse variances.
+    absent : tuple of str
+        Bands that the catalogue does not have; no object has been observed in them.
     flag : dict of str to str
         Flag column by band, where there is one: 0 measured, 1 not detected or failed, 2 not observed.
     redshift, redshift_err, weight, id, ebv : str or None
@@ -55,6 +62,9 @@ class PhotometrySchema:
     flux_err: dict[str, str] = field(default_factory=dict)
     kind: Kind | None = None
     zero_point: float | None = None
+    units: dict[str, str] = field(default_factory=dict)
+    inverse_variance: bool = False
+    absent: tuple[str, ...] = ()
     flag: dict[str, str] = field(default_factory=dict)
     redshift: str | None = None
     redshift_err: str | None = None
@@ -65,24 +75,59 @@ class PhotometrySchema:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bands", tuple(self.bands))
+        object.__setattr__(self, "absent", tuple(self.absent))
         if bool(self.mag) == bool(self.flux):
             raise SchemaError("a schema needs either `mag` or `flux` columns; give one of the two")
         kind: Kind = "magnitude" if self.mag else "flux"
         if self.kind not in (None, kind):
-            raise SchemaError(f"`kind` is {self.kind!r} but {kind} columns are given; expected {kind!r}")
+            raise SchemaError(f"`kind` is '{self.kind}' but {kind} columns are given; expected '{kind}'")
         object.__setattr__(self, "kind", kind)
         if (self.flux_err if self.mag else self.mag_err) or len(set(self.bands)) != len(self.bands):
-            raise SchemaError(f"bands {self.bands} or their errors are given twice; give every band once")
+            raise SchemaError(f"bands {', '.join(self.bands)} or their errors are given twice; give every band once")
         for name, columns in (("values", self.values), ("errors", self.errors)):
-            if set(columns) != set(self.bands) and (name == "values" or columns):
+            if set(columns) != set(self.observed) and (name == "values" or columns):
                 raise SchemaError(
-                    f"{kind} {name} are given for bands {sorted(columns)} but `bands` is {list(self.bands)}; "
-                    "give one column per band"
+                    f"{kind} {name} are given for bands {', '.join(sorted(columns))} but `bands` is "
+                    f"{', '.join(self.observed)}; give one column per band"
                 )
-        if set(self.flag) - set(self.bands):
-            raise SchemaError(f"`flag` names bands {sorted(set(self.flag) - set(self.bands))} that are not in `bands`")
+        strange = sorted((set(self.flag) | set(self.absent)) - set(self.bands))
+        if strange:
+            raise SchemaError(f"`flag` or `absent` names bands that are not in `bands`: {', '.join(strange)}")
+        self._check_units(kind)
+
+    def _check_units(self, kind: Kind) -> None:
+        """Keep the units of the photometry, refuse those of the other kind, and take the zero point from them."""
+        columns = [*self.values.values(), *(() if self.inverse_variance else self.errors.values())]
+        units = known_units({name: unit for name, unit in self.units.items() if name in columns})
+        plain = [name for name, unit in units.items() if kind == "magnitude" and factor_to(unit, kind, None) == 1.0]
+        object.__setattr__(self, "units", {name: unit for name, unit in units.items() if name not in plain})
+        for name, unit in units.items():
+            if (meaning := parse_unit(unit)) is not None and meaning.kind != kind:
+                other = "mag" if kind == "flux" else "flux"
+                raise SchemaError(
+                    f"column '{name}' is taken for a {kind} but its unit is {unit}; name the columns with `{other}=`, "
+                    "or correct the unit with `unit=`"
+                )
         if kind == "flux" and self.zero_point is None:
-            raise SchemaError("fluxes need a `zero_point` (AB magnitude of flux 1): 31.4 for nJy, 23.9 for uJy")
+            stated = [parse_unit(units[name]) for name in self.values.values() if name in units]
+            if len(stated) < len(self.values) or stated[0] is None:
+                raise SchemaError(
+                    "fluxes need a unit and the catalogue does not give one: say it with `unit=` (uJy, nJy, "
+                    "nanomaggy, ...), or the AB magnitude of flux 1 with `zero_point=`"
+                )
+            object.__setattr__(self, "zero_point", stated[0].zero_point)
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """Bands that the catalogue has, in order."""
+        return tuple(band for band in self.bands if band not in self.absent)
+
+    def factors(self, band: str) -> tuple[float, float]:
+        """Return what values and errors of a band are multiplied by, to be in the unit of the schema."""
+        assert self.kind is not None
+        value = self.units.get(self.values[band])
+        error = value if self.inverse_variance else self.units.get(self.errors.get(band, ""), value)
+        return factor_to(value, self.kind, self.zero_point), factor_to(error, self.kind, self.zero_point)
 
     @property
     def values(self) -> dict[str, str]:
@@ -97,8 +142,8 @@ class PhotometrySchema:
     @property
     def photometry_columns(self) -> tuple[str, ...]:
         """Columns needed to predict: values, errors, flags, E(B-V)."""
-        names = [mapping[band] for mapping in (self.values, self.errors) if mapping for band in self.bands]
-        names += [self.flag[band] for band in self.bands if band in self.flag]
+        names = [mapping[band] for mapping in (self.values, self.errors) if mapping for band in self.observed]
+        names += [self.flag[band] for band in self.observed if band in self.flag]
         return tuple(dict.fromkeys([*names, *([self.ebv] if self.ebv else [])]))
 
     @property
@@ -118,6 +163,8 @@ class PhotometrySchema:
         err: str | None = None,
         flag: str | None = None,
         zero_point: float | None = None,
+        units: Mapping[str, str] | None = None,
+        inverse_variance: bool = False,
         redshift: str | None = None,
         redshift_err: str | None = None,
         weight: str | None = None,
@@ -138,7 +185,7 @@ class PhotometrySchema:
             capitals. Letter case is ignored if no column fits exactly.
         err, flag : str, optional
             Templates of the error and flag columns.
-        zero_point, redshift, redshift_err, weight, id, ebv, convention
+        zero_point, units, inverse_variance, redshift, redshift_err, weight, id, ebv, convention
             As in the schema.
 
         Examples
@@ -160,6 +207,7 @@ class PhotometrySchema:
         found = {role: find_column(name, names, role) if name else None for role, name in roles.items()}
         values, errors = ("mag", "mag_err") if mag else ("flux", "flux_err")
         given: dict[str, Any] = {values: fill(mag or flux), errors: fill(err), "flag": fill(flag), **found}
+        given |= {"units": dict(units or {}), "inverse_variance": inverse_variance}
         return cls(tuple(bands), **given, zero_point=zero_point, convention=convention)
 
     @classmethod
@@ -209,12 +257,14 @@ class PhotometrySchema:
     def describe(self) -> list[tuple[str, str]]:
         """Return (role, column) pairs for display."""
         lines = [("convention", self.convention)]
-        for band in self.bands:
-            lines.append((f"{self.kind} {band}", self.values[band]))
+        for band in self.observed:
+            unit = self.units.get(self.values[band])
+            lines.append((f"{self.kind} {band}", self.values[band] + (f" [{unit}]" if unit else "")))
             if self.errors:
-                lines.append((f"error {band}", self.errors[band]))
+                lines.append((f"{'inverse variance' if self.inverse_variance else 'error'} {band}", self.errors[band]))
             if band in self.flag:
                 lines.append((f"flag {band}", self.flag[band]))
+        lines += [(f"{self.kind} {band}", "not in the catalogue") for band in self.absent]
         if self.zero_point is not None:
             lines.append(("zero point", f"{self.zero_point:g}"))
         lines += [(role, getattr(self, role)) for role in _OPTIONAL_ROLES if getattr(self, role)]
@@ -223,7 +273,7 @@ class PhotometrySchema:
     def to_dict(self) -> dict[str, Any]:
         """Return the schema as plain JSON types."""
         stored = dataclasses.asdict(self)
-        stored["bands"] = list(self.bands)
+        stored["bands"], stored["absent"] = list(self.bands), list(self.absent)
         return stored
 
     @classmethod
@@ -277,7 +327,7 @@ def find_column(name: str, columns: Sequence[str], role: str) -> str:
     if len(folded) == 1:
         return folded[0]
     if folded:
-        raise SchemaError(f"{role}: column {name!r} could be any of {folded}; spell it as in the file")
+        raise SchemaError(f"{role}: column {name!r} could be any of {', '.join(folded)}; spell it as in the file")
     near = near_misses(name, columns)
     hint = f"did you mean {', '.join(map(repr, near))}?" if near else f"the catalogue has {listed(columns)}"
     raise SchemaError(f"{role}: there is no column {name!r}; {hint}")

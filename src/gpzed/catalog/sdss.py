@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 
+import numpy as np
+
+from gpzed.catalog._format import require
 from gpzed.catalog._names import near_misses
-from gpzed.errors import ConfigError
+from gpzed.catalog.table import Catalog
+from gpzed.errors import CatalogError, ConfigError
 
 PHOTO_FLAGS = {
     "PEAKCENTER": "centre is only the position of the peak pixel",
@@ -84,6 +89,60 @@ def casjobs_query(
     if limit is not None and limit < 1:
         raise ConfigError(f"`limit` is {limit}; expected at least 1")
     unwanted = list(PHOTO_FLAGS) if flags is None else [_flag(name) for name in flags]
+    return _query(release, bands, unwanted, table, limit)
+
+
+MAX_DOWNLOAD = 100_000
+"""Objects that are fetched at once; more take longer than the server allows."""
+
+
+def download_sdss(
+    limit: int = 10_000,
+    release: str = "DR17",
+    *,
+    bands: Sequence[str] = ("u", "g", "r", "i", "z"),
+    flags: Sequence[str] | None = None,
+) -> Catalog:
+    """Fetch a small sample of SDSS galaxies with spectroscopic redshifts, through astroquery.
+
+    Parameters
+    ----------
+    limit : int
+        Objects to fetch, at most `MAX_DOWNLOAD`; the server chooses which.
+    release, bands, flags
+        As for `casjobs_query`, which is the way to larger samples.
+
+    Raises
+    ------
+    CatalogError
+        If the server cannot be reached, refuses, or finds nothing.
+    """
+    if not 1 <= limit <= MAX_DOWNLOAD:
+        raise ConfigError(
+            f"`limit` is {limit}; expected 1 to {MAX_DOWNLOAD}: get larger samples from CasJobs with the query of "
+            "`gpzed sdss --sql`"
+        )
+    query = casjobs_query(release, bands=bands, flags=flags, limit=limit)
+    lines = (line.split("--")[0].strip() for line in query.splitlines())
+    plain = " ".join(line for line in lines if line and not line.startswith("INTO "))
+    service = require("astroquery.sdss", "fetching from SDSS", "sdss").SDSS
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = service.query_sql(plain, data_release=int(release.upper().removeprefix("DR")), cache=False)
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise CatalogError(
+            f"SDSS could not be asked: {reason}; check the network, ask for fewer objects, or use CasJobs with the "
+            "query of `gpzed sdss --sql`"
+        ) from error
+    if found is None:
+        raise CatalogError(f"SDSS {release} found no object; try another release")
+    return Catalog({name: np.asarray(found[name]) for name in found.colnames}, metadata={"query": plain})
+
+
+def _query(release: str, bands: Sequence[str], unwanted: Sequence[str], table: str, limit: int | None) -> str:
+    """Return the query with its comments."""
     notes = "\n".join((_FLAG_NOTE if unwanted else _NO_FLAG_NOTE, _JOIN_NOTE))
     photometry = [f"p.{name}_{band}" for name in ("modelMag", "modelMagErr") for band in bands]
     selected = ["p.objID AS objid", *photometry, "s.z AS zspec", "s.zErr AS zspecErr"]

@@ -5,16 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpzed._types import AnyArray, BoolArray, FloatArray
 from gpzed.catalog._names import missing_column_message
+from gpzed.catalog.lists import Lists
 from gpzed.errors import CatalogError
 
 SUPPORTED_KINDS = "biufUM"
 """Kinds of NumPy dtype a column may have: boolean, integers, floats, text, time stamps."""
+
+KINDS = {"U": "text", "S": "text", "M": "dates", "m": "times", "c": "complex numbers"}
+"""What columns hold that are no numbers, in words."""
+
+
+class Note(NamedTuple):
+    """What a column is: in words, and as a Unified Content Descriptor of the Virtual Observatory."""
+
+    description: str = ""
+    ucd: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,7 +83,7 @@ def _plain(values: Any, name: str) -> tuple[AnyArray, BoolArray | None]:
     return array.astype(array.dtype.newbyteorder("="), copy=False), mask
 
 
-_FILL: dict[str, Any] = {"b": False, "i": 0, "u": 0, "f": np.nan, "U": "", "M": np.datetime64("NaT")}
+_FILL: dict[str, Any] = {"b": False, "i": 0, "u": 0, "f": np.nan, "U": "", "M": "NaT"}
 
 
 def _frozen(array: AnyArray) -> AnyArray:
@@ -81,8 +92,11 @@ def _frozen(array: AnyArray) -> AnyArray:
     return view
 
 
-def _column(values: Any, mask: Any, name: str) -> tuple[AnyArray, BoolArray | None]:
+def _column(values: Any, mask: Any, name: str) -> tuple[Any, BoolArray | None]:
     """Return read-only values and mask (None where nothing is masked); masked entries hold the fill value."""
+    if isinstance(values, Lists):
+        missing = None if mask is None or not np.any(mask) else _frozen(np.asarray(mask, dtype=bool))
+        return values, missing
     array, own = _plain(values, name)
     given = None if mask is None else np.asarray(mask, dtype=bool)
     if given is not None and given.shape != array.shape:
@@ -99,17 +113,20 @@ def _column(values: Any, mask: Any, name: str) -> tuple[AnyArray, BoolArray | No
 
 
 class Catalog:
-    """An immutable table: ordered named columns, a mask and a unit for each, metadata and provenance.
+    """An immutable table: ordered named columns, a mask, a unit and a note for each, metadata and provenance.
 
     Parameters
     ----------
     columns : mapping of str to array-like of shape (n_rows, ...)
         Values by column name, in order. Masked arrays and None entries become masks; byte strings become
-        text; big-endian numbers become native. Other arrays are kept as they are, not copied.
+        text; big-endian numbers become native. Other arrays are kept as they are, not copied, and so are `Lists`,
+        columns of lists that differ in length.
     masks : mapping of str to array-like of bool, optional
         True where a value is missing. Columns not named have no missing values.
     units : mapping of str to str, optional
         Unit by column name.
+    notes : mapping of str to Note, optional
+        Description and UCD by column name; those of other columns are passed over.
     metadata : mapping, optional
         Anything JSON can hold, kept with the file.
     provenance : Provenance, optional
@@ -131,7 +148,7 @@ class Catalog:
     array([21.5,  nan])
     """
 
-    __slots__ = ("_columns", "_masks", "_metadata", "_n_rows", "_provenance", "_units")
+    __slots__ = ("_columns", "_masks", "_metadata", "_n_rows", "_notes", "_provenance", "_units")
 
     def __init__(
         self,
@@ -139,11 +156,12 @@ class Catalog:
         *,
         masks: Mapping[str, Any] | None = None,
         units: Mapping[str, str] | None = None,
+        notes: Mapping[str, Note] | None = None,
         metadata: Mapping[str, Any] | None = None,
         provenance: Provenance | None = None,
         n_rows: int | None = None,
     ) -> None:
-        self._columns: dict[str, AnyArray] = {}
+        self._columns: dict[str, Any] = {}
         self._masks: dict[str, BoolArray] = {}
         names = list(columns)
         for name, values in columns.items():
@@ -157,9 +175,11 @@ class Catalog:
                     raise CatalogError(missing_column_message(name, names, f"a {kind} is given but the table"))
         lengths = {name: len(array) for name, array in self._columns.items()}
         if len(set(lengths.values())) > 1:
-            raise CatalogError(f"columns differ in length: {lengths}; give one value per row in every column")
+            found = ", ".join(f"{name} {length:,}" for name, length in list(lengths.items())[:10])
+            raise CatalogError(f"columns differ in length: {found}; give one value per row in every column")
         self._n_rows = next(iter(lengths.values()), n_rows or 0)
         self._units = {name: unit for name, unit in (units or {}).items() if unit}
+        self._notes = {name: note for name, note in (notes or {}).items() if name in self._columns and any(note)}
         self._metadata = dict(metadata or {})
         self._provenance = provenance or Provenance()
 
@@ -175,8 +195,8 @@ class Catalog:
     def __repr__(self) -> str:
         return f"<Catalog of {len(self)} rows, columns {', '.join(self.names)}>"
 
-    def __getitem__(self, name: str) -> AnyArray:
-        """Return the values of a column, read-only."""
+    def __getitem__(self, name: str) -> Any:
+        """Return the values of a column, read-only: an array, or `Lists`."""
         try:
             return self._columns[name]
         except KeyError:
@@ -196,6 +216,11 @@ class Catalog:
     def units(self) -> Mapping[str, str]:
         """Unit by column name; columns without a unit are absent."""
         return MappingProxyType(self._units)
+
+    @property
+    def notes(self) -> Mapping[str, Note]:
+        """Description and UCD by column name; columns without either are absent."""
+        return MappingProxyType(self._notes)
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -221,13 +246,18 @@ class Catalog:
     def floats(self, name: str) -> FloatArray:
         """Return a boolean, integer or float column as new float64 values, NaN where masked."""
         values = self[name]
-        if values.dtype.kind not in "biuf":
-            first = f"; row 0 is {values.ravel()[0]!r}" if values.size else ""
+        if isinstance(values, Lists):
             raise CatalogError(
-                f"{self._provenance.where()}: column {name!r} has dtype {values.dtype}{first}; "
+                f"{self._provenance.where()}: column {name!r} holds lists; expected one number per row; choose another"
+            )
+        if values.dtype.kind not in "biuf":
+            kind = KINDS.get(values.dtype.kind, "no numbers")
+            first = f": row 0 is '{values.ravel()[0]}'" if values.size else ""
+            raise CatalogError(
+                f"{self._provenance.where()}: column {name!r} holds {kind}{first}; "
                 "expected numbers; choose another column or convert it"
             )
-        floats = values.astype(np.float64)
+        floats: FloatArray = values.astype(np.float64)
         if name in self._masks:
             floats[self._masks[name]] = np.nan
         return floats
@@ -238,6 +268,7 @@ class Catalog:
             {name: self[name] for name in names},
             masks={name: self._masks[name] for name in names if name in self._masks},
             units={name: self._units[name] for name in names if name in self._units},
+            notes=self._notes,
             metadata=self._metadata,
             provenance=self._provenance,
             n_rows=self._n_rows,
@@ -257,6 +288,7 @@ class Catalog:
             {k: v[rows] for k, v in self._columns.items()},
             masks={k: v[rows] for k, v in self._masks.items()},
             units=self._units,
+            notes=self._notes,
             metadata=self._metadata,
             provenance=replace(self._provenance, row_offset=row_offset),
             n_rows=n_rows,
@@ -268,6 +300,7 @@ class Catalog:
         *,
         masks: Mapping[str, Any] | None = None,
         units: Mapping[str, str] | None = None,
+        notes: Mapping[str, Note] | None = None,
     ) -> Catalog:
         """Return a table with columns added at the end, or replaced in place where the name exists."""
         kept_masks = {k: v for k, v in self._masks.items() if k not in columns}
@@ -276,6 +309,7 @@ class Catalog:
             {**self._columns, **columns},
             masks={**kept_masks, **(masks or {})},
             units={**kept_units, **(units or {})},
+            notes={**{k: v for k, v in self._notes.items() if k not in columns}, **(notes or {})},
             metadata=self._metadata,
             provenance=self._provenance,
         )
@@ -291,7 +325,7 @@ class Catalog:
             return first
         for part in parts[1:]:
             check_same_columns(first, part)
-        columns = {name: np.concatenate([part[name] for part in parts]) for name in first.names}
+        columns = {name: _joined([part[name] for part in parts]) for name in first.names}
         masks = {
             name: np.concatenate([part.mask(name) for part in parts])
             for name in first.names
@@ -301,6 +335,7 @@ class Catalog:
             columns,
             masks=masks,
             units=first._units,
+            notes=first._notes,
             metadata=first._metadata,
             provenance=first._provenance,
             n_rows=sum(len(part) for part in parts),
@@ -313,9 +348,19 @@ class Catalog:
         return len(self) == len(other) and all(
             _same_dtype(self[k].dtype, other[k].dtype)
             and np.array_equal(self.mask(k), other.mask(k))
-            and np.array_equal(self[k], other[k], equal_nan=self[k].dtype.kind in "fM")
+            and _same_values(self[k], other[k])
             for k in self.names
         )
+
+
+def _joined(parts: list[Any]) -> Any:
+    return Lists.concatenate(parts) if isinstance(parts[0], Lists) else np.concatenate(parts)
+
+
+def _same_values(a: Any, b: Any) -> bool:
+    if isinstance(a, Lists) or isinstance(b, Lists):
+        return isinstance(a, Lists) and a.equals(b)
+    return np.array_equal(a, b, equal_nan=a.dtype.kind in "fM")
 
 
 def _same_dtype(a: np.dtype[Any], b: np.dtype[Any]) -> bool:
@@ -331,11 +376,12 @@ def check_same_columns(first: Catalog, later: Catalog) -> None:
     extra = [name for name in later.names if name not in first]
     if extra:
         raise CatalogError(
-            f"{where}: column {extra[0]!r} appears that earlier rows do not have; expected {list(first.names)}"
+            f"{where}: column {extra[0]!r} appears that earlier rows do not have; expected {', '.join(first.names)}"
         )
     for name in first.names:
         a, b = first[name], later[name]
-        if not _same_dtype(a.dtype, b.dtype) or a.shape[1:] != b.shape[1:]:
+        same_kind = isinstance(a, Lists) == isinstance(b, Lists)
+        if not same_kind or not _same_dtype(a.dtype, b.dtype) or a.shape[1:] != b.shape[1:]:
             raise CatalogError(
                 f"{where}: column {name!r} is {b.dtype}{list(b.shape[1:]) or ''} but earlier rows were "
                 f"{a.dtype}{list(a.shape[1:]) or ''}; convert it to one type"

@@ -8,9 +8,12 @@ import click
 from click.shell_completion import get_completion_class
 
 from gpzed.cli.console import DEBUG
+from gpzed.cli.help import Command
+
+EXAMPLES = ("gpzed completion bash >> ~/.bashrc",)
 
 
-@click.command("completion")
+@click.command("completion", cls=Command, examples=EXAMPLES)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @DEBUG
 def command(shell: str, debug: bool) -> int:

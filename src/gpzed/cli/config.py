@@ -7,10 +7,16 @@ import sys
 import click
 
 from gpzed.cli.console import DEBUG, QUIET, Terminal
+from gpzed.cli.help import Command
 from gpzed.config import config_template, load_config
 
+EXAMPLES = (
+    "gpzed config --template > run.toml  # all options, their defaults and what they do",
+    "gpzed config --check run.toml",
+)
 
-@click.command("config")
+
+@click.command("config", cls=Command, examples=EXAMPLES)
 @click.option("--template", is_flag=True, help="Print a commented file with all keys and their defaults.")
 @click.option("--check", "path", help="Check a configuration file, and print it complete.")
 @QUIET

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import _thread
 import json
 import math
+import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import click
@@ -27,6 +30,8 @@ STOP_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP"
 """Ask a command to stop: Ctrl-C, a batch system, a terminal that is closed."""
 QUIET = click.option("--quiet", "-q", is_flag=True, help="Print errors and results only.")
 DEBUG = click.option("--debug", is_flag=True, help="Show where in the code an error came from.")
+AGAIN_SECONDS = 0.05
+"""After which an interrupt that was swallowed is repeated."""
 PLAIN_SECONDS = 15.0
 """Seconds between lines of progress when the screen is no terminal."""
 
@@ -38,11 +43,22 @@ def on_stop(handle: Callable[[int, Any], Any]) -> Iterator[None]:
     if threading.current_thread() is threading.main_thread():
         asked = [number for number in STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
         before = {number: signal.signal(number, handle) for number in asked}
+    hook = sys.unraisablehook
+    sys.unraisablehook = partial(_ask_again, hook)
     try:
         yield
     finally:
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _ask_again(hook: Callable[[Any], Any], swallowed: Any) -> None:
+    """Repeat an interrupt that came in a callback of Python's own, which swallows what is raised in it."""
+    if issubclass(swallowed.exc_type, KeyboardInterrupt):
+        threading.Timer(AGAIN_SECONDS, _thread.interrupt_main).start()
+    else:
+        hook(swallowed)
 
 
 class _Rate(ProgressColumn):
@@ -112,6 +128,12 @@ class Terminal(Progress):
         self.log.append(f"warning: {text}")
         if not self.quiet:
             self._err.print(f"[yellow]warning:[/yellow] {escape(text)}")
+
+    def warn_at_once(self, text: str) -> None:
+        """Tell something from a signal handler, in whatever was interrupted: no library can be relied on there."""
+        if not self.quiet:
+            with suppress(OSError):
+                os.write(2, f"warning: {text}\n".encode())
 
     def error(self, text: str) -> None:
         """Tell why the command failed; never silent."""

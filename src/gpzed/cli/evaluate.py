@@ -8,16 +8,23 @@ import click
 from rich.table import Table
 
 from gpzed.cli.console import Terminal
+from gpzed.cli.help import Command
 from gpzed.cli.options import common, field_options, source, source_options, values_of
 from gpzed.cli.show import bins_table, metrics_table, numbers_table, rejection_table, show_redshifts
-from gpzed.evaluation.display import HEADINGS
+from gpzed.evaluation.display import CHALLENGE, HEADINGS, SIGN
 from gpzed.workflows import Evaluation, EvaluationOptions, evaluate, improvements
 
 PERCENT = (25, 50, 75, 100)
 """Percentages kept in the table of --rejection."""
 
+EXAMPLES = (
+    "gpzed evaluate redshifts.parquet",
+    "gpzed evaluate redshifts.parquet --bootstrap 100 --bins mag_i  # with error bars, and in bins of magnitude",
+    "gpzed evaluate mine.parquet theirs.hdf5 --truth test.hdf5 --rejection  # two codes side by side",
+)
 
-@click.command("evaluate")
+
+@click.command("evaluate", cls=Command, examples=EXAMPLES)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @source_options("redshift", "min_redshift", "max_redshift", "truth")
 @field_options(EvaluationOptions, "keep", "weight", "seed", "bins", "bin_width", "rejection", bootstrap="n_bootstrap")
@@ -27,8 +34,9 @@ def command(files: tuple[str, ...], as_json: bool, quiet: bool, debug: bool, **g
 
     Files of qp (HDF5), which the codes of RAIL write, are scored by their densities.
 
-    RMSE, MLL, FR and bias are those of the paper (section 6.3): FR0.15 is the percentage of objects with
-    |z_spec - z_phot| / (1 + z_spec) < 0.15. With --json and one file: one object; with several: a list.
+    With dz = z_phot - z_spec, RMSE and bias are those of dz / (1 + z_spec): a positive bias means redshifts that are
+    too high. FR0.15 is the percentage of objects with |dz| / (1 + z_spec) < 0.15. ODDS is the mean probability within
+    0.06 (1 + z_phot) of z_phot. With --json and one file: one object; with several: a list.
     """
     terminal = Terminal(quiet)
     options = EvaluationOptions(**values_of(EvaluationOptions, given))
@@ -37,7 +45,7 @@ def command(files: tuple[str, ...], as_json: bool, quiet: bool, debug: bool, **g
         terminal.say(
             f"{result.path}: {result.n_used:,} of {result.n_rows:,} rows, true redshift in '{result.redshift}'"
         )
-        show_redshifts(terminal, result.redshift_range, result.no_redshift)
+        show_redshifts(terminal, result.redshift_range, result.no_redshift, result.cuts)
     if as_json:
         stored = [result.to_dict() for result in results]
         terminal.json(stored[0] if len(stored) == 1 else stored)
@@ -48,7 +56,11 @@ def command(files: tuple[str, ...], as_json: bool, quiet: bool, debug: bool, **g
 
 def _show(terminal: Terminal, results: list[Evaluation], options: EvaluationOptions) -> None:
     scores = {result.path: {**result.metrics, "n": result.n_used} for result in results}
-    terminal.table(metrics_table(scores, "", {result.path: result.errors for result in results}))
+    errors = {result.path: result.errors for result in results}
+    terminal.table(metrics_table(scores, "", errors))
+    terminal.result("")
+    terminal.table(metrics_table(scores, "as DESC's challenge defines them", errors, CHALLENGE))
+    terminal.say(SIGN)
     for result in results:
         name = result.path if len(results) > 1 else ""
         if result.curves:

@@ -8,6 +8,7 @@ import click
 
 from gpzed._files import file_hash
 from gpzed.cli.console import Terminal
+from gpzed.cli.help import Command
 from gpzed.cli.options import common
 from gpzed.features import flag_legend
 from gpzed.model import GPzRegressor
@@ -17,8 +18,13 @@ SHOWN = {"pit_ks": "PIT KS", "mll": "MLL"}
 """Scores of the recalibration that are shown."""
 CITATION = "Almosallam, Jarvis & Roberts (2016), MNRAS 462, 726"
 
+EXAMPLES = (
+    "gpzed info galaxies.gpzed",
+    "gpzed info galaxies.gpzed --json > galaxies.json",
+)
 
-@click.command("info")
+
+@click.command("info", cls=Command, examples=EXAMPLES)
 @click.argument("model", metavar="MODEL")
 @common
 def command(model: str, **given: Any) -> int:

@@ -13,13 +13,11 @@ import click
 from gpzed._config_text import parameter_docs
 from gpzed._files import check_output
 from gpzed.cli.console import DEBUG, QUIET
+from gpzed.cli.help import SECTION
 from gpzed.config import RunConfig, load_config, option_docs, option_hints
 from gpzed.workflows import PredictionSource
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-SECTION = "__"
-"""Between the section and the name of an option among the parameters of a command."""
 
 
 def section_options(section: str, *names: str, **flags: str) -> Callable[[F], F]:
@@ -58,7 +56,10 @@ def common(function: F) -> F:
     return AS_JSON(QUIET(DEBUG(function)))
 
 
-SCHEMA_NAMES = ("bands", "convention", "mag", "flux", "err", "flag", "zero_point", "redshift", "ebv", "hdf5_group")
+SCHEMA_NAMES = (
+    "bands", "convention", "mag", "flux", "err", "flag", "translate", "unit", "zero_point", "redshift", "ebv",
+    "hdf5_group",
+)  # fmt: skip
 
 
 def schema_options(function: F) -> F:
@@ -144,9 +145,20 @@ def _type(choices: tuple[Any, ...]) -> Any:
     if get_origin(first) is tuple:
         return _List(get_args(first)[0])
     if get_origin(first) is Literal:
-        return click.Choice(get_args(first))
+        return _Words(get_args(first))
     words = [word for choice in choices[1:] if get_origin(choice) is Literal for word in get_args(choice)]
     return _NumberOr(first, tuple(words)) if words else first if first in (int, float) else str
+
+
+class _Words(click.Choice):  # type: ignore[type-arg]
+    """One of some words; hyphens stand for underscores."""
+
+    def __init__(self, words: tuple[str, ...]) -> None:
+        super().__init__([word.replace("_", "-") for word in words])
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the word, with underscores."""
+        return super().convert(str(value).replace("_", "-"), param, ctx).replace("-", "_")
 
 
 class _List(click.ParamType):  # type: ignore[type-arg]
@@ -180,7 +192,8 @@ class _NumberOr(click.ParamType):  # type: ignore[type-arg]
 
 
 def _help(doc: str) -> str:
-    """Return the first sentence of a description, less the value of another option that it starts with."""
+    """Return the first sentence of a description, less the value of another option that it starts with, and None."""
     sentence = re.split(r"(?<!et al)\.(?: |$)", doc, maxsplit=1)[0]
-    sentence = re.sub(r'^"[a-z]+": ', "", sentence.replace("`", ""))
+    sentence = re.sub(r'^"[a-z]+": |[;,] None [^;,]*', "", sentence.replace("`", ""))
+    sentence = re.sub(r"\b(?:if|for) None\b", "by default", sentence).replace("None", "left out")
     return f"{sentence[:1].upper()}{sentence[1:]}."

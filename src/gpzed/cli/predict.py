@@ -10,23 +10,33 @@ import click
 
 from gpzed._files import refuse_overwriting
 from gpzed.cli.console import Terminal
+from gpzed.cli.help import Command
 from gpzed.cli.options import common, load, schema_options, section_options, values_of, with_schema
 from gpzed.cli.show import show_flags, show_schema, show_sentinels
 from gpzed.config import PredictConfig, RunConfig
 from gpzed.workflows import PredictReport, load_photoz_model, predict
+from gpzed.workflows.columns import grouped
+
+EXAMPLES = (
+    "gpzed predict galaxies.gpzed survey.fits -o redshifts.parquet  # all columns of the survey, and the redshifts",
+    "gpzed predict galaxies.gpzed survey.fits -o redshifts.parquet --resume  # after an interruption",
+    "gpzed predict galaxies.gpzed survey.fits -o z.fits --columns objid,ra,dec --quantiles 0.16,0.84  # a smaller file",
+)
 
 
-@click.command("predict")
+@click.command("predict", cls=Command, examples=EXAMPLES)
 @click.argument("model", metavar="MODEL")
 @click.argument("catalogue", metavar="FILE")
 @click.option(
     "--output",
     "-o",
     required=True,
-    help="File to write: .parquet, .fits, .hdf5 or .csv. A folder if FILE is a HATS catalogue, or with --dask.",
+    help="File to write: .parquet, .fits, .hdf5, .csv, .ecsv or .vot. A folder if FILE is one (HATS, or with --dask).",
 )
 @click.option("--config", "config_path", help="Configuration (TOML); sections [schema] and [predict] are used.")
-@section_options("predict", "point", "positive", "quantiles", "components", "columns", "chunk_rows")
+@section_options("predict", "point", "positive", "quantiles", "pdf", "pdf_grid", "columns", "chunk_rows", "exact")
+@click.option("--pdf-file", help="File for the densities, beside the output, which then has the points only.")
+@click.option("--qp", "as_qp", is_flag=True, help="Write an HDF5 file of qp: -o out.hdf5 --qp.")
 @click.option("--no-passthrough", is_flag=True, help="Copy no column of FILE.")
 @click.option("--format", "format_", help="Format of the output, if its suffix does not tell.")
 @click.option("--resume", is_flag=True, help="Resume an interrupted run.")
@@ -40,14 +50,16 @@ from gpzed.workflows import PredictReport, load_photoz_model, predict
 def command(model: str, catalogue: str, output: str, **given: Any) -> int:
     """Predict a redshift for every row of FILE, with its uncertainty and where that comes from.
 
-    Adds z_phot, z_mean, z_std, z_var_model, z_var_noise, z_var_input, z_coverage and z_flags to the columns of FILE;
-    rows keep their order.
+    Adds z_phot, z_mean, z_std, z_var_model, z_var_noise, z_var_input, z_coverage, z_flags and the densities (--pdf) to
+    the columns of FILE; rows keep their order.
     FILE may be of any size: it is read in chunks.
     """
     if given["no_passthrough"] and given["predict__columns"] is not None:
         raise click.UsageError("--columns names columns to copy and --no-passthrough copies none; give one of the two")
     if given["dask"] is not None and given["threads"] is not None:
         raise click.UsageError("workers of a cluster have the threads they were started with; leave out --threads")
+    if given["as_qp"] and given["format_"] is not None:
+        raise click.UsageError("--qp and --format both say what is written; give one of the two")
     refuse_overwriting(output, "the predictions", [model, catalogue, given["config_path"]])
     terminal = Terminal(given["quiet"])
     trained = load_photoz_model(model)
@@ -59,7 +71,8 @@ def command(model: str, catalogue: str, output: str, **given: Any) -> int:
             output,
             _options(config if given["config_path"] else trained.config, given),
             schema=config.schema,
-            format=given["format_"],
+            format="qp" if given["as_qp"] else given["format_"],
+            pdf_file=given["pdf_file"],
             resume=given["resume"],
             n_threads=given["threads"],
             cluster=given["dask"],
@@ -79,7 +92,7 @@ def command(model: str, catalogue: str, output: str, **given: Any) -> int:
         rate = report.n_rows / max(report.seconds, 1e-9)
         terminal.result(
             f"wrote {report.output}: {report.n_rows:,} rows in {report.seconds:.1f} s ({rate:,.0f} rows/s); "
-            f"added {', '.join(report.columns)}"
+            f"added {grouped(report.columns)}"
         )
     return 0
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.table import Column, Table
 
 from gpzed.catalog import PhotometrySchema, SentinelReport
+from gpzed.catalog.units import name_of
 from gpzed.cli.console import Terminal
 from gpzed.config import RunConfig
 from gpzed.evaluation import BinnedMetrics, RejectionCurve
@@ -22,13 +23,16 @@ def numbers_table(*headings: str) -> Table:
 
 
 def metrics_table(
-    scores: Mapping[str, Mapping[str, float]], what: str, errors: Mapping[str, Mapping[str, float]] | None = None
+    scores: Mapping[str, Mapping[str, float]],
+    what: str,
+    errors: Mapping[str, Mapping[str, float]] | None = None,
+    headings: Sequence[tuple[str, str, str]] = HEADINGS,
 ) -> Table:
     """Return metrics as a table: one line per metric, the sets of predictions side by side, errors behind them."""
     table = numbers_table(what, *scores)
     for column in table.columns[1:]:
         column.overflow = "fold"
-    for key, heading, style in HEADINGS:
+    for key, heading, style in headings:
         cells = []
         for name, metrics in scores.items():
             error = (errors or {}).get(name, {}).get(key)
@@ -38,10 +42,15 @@ def metrics_table(
     return table
 
 
+def _short() -> dict[str, tuple[str, str]]:
+    """Return headings, short enough for narrow columns, and formats."""
+    return {key: (heading.removesuffix(" of dz/(1+z)"), style) for key, heading, style in HEADINGS}
+
+
 def bins_table(bins: BinnedMetrics, label: str) -> list[Table]:
     """Return metrics in bins, one table per fraction kept."""
     tables = []
-    styles = {key: (heading, style) for key, heading, style in HEADINGS}
+    styles = _short()
     for i, fraction in enumerate(bins.fractions):
         table = numbers_table(f"{label}, {100 * fraction:g} % kept", "n", *(styles[name][0] for name in bins.values))
         for b in range(len(bins.edges) - 1):
@@ -55,7 +64,7 @@ def bins_table(bins: BinnedMetrics, label: str) -> list[Table]:
 
 def rejection_table(curves: Mapping[str, RejectionCurve], label: str, percent: Sequence[int]) -> Table:
     """Return metrics at some percentages kept, and their mean over all."""
-    styles = {key: (heading, style) for key, heading, style in HEADINGS}
+    styles = _short()
     table = numbers_table(label, *(f"{p} %" for p in percent), "mean")
     for name, curve in curves.items():
         at = [curve.values[abs(curve.fractions - p / 100).argmin()] for p in percent]
@@ -66,9 +75,16 @@ def rejection_table(curves: Mapping[str, RejectionCurve], label: str, percent: S
 def show_schema(terminal: Terminal, schema: PhotometrySchema) -> None:
     """Tell which column is taken for what."""
     terminal.say(f"columns (recognised as {schema.convention}):")
-    for band in schema.bands:
+    for band in schema.observed:
         parts = [schema.values[band], schema.errors.get(band, "no error"), schema.flag.get(band, "")]
-        terminal.say(f"  {schema.kind} {band}: {', '.join(part for part in parts if part)}")
+        unit = schema.units.get(schema.values[band])
+        terminal.say(
+            f"  {schema.kind} {band}: {', '.join(part for part in parts if part)}{f' [{unit}]' if unit else ''}"
+        )
+    if schema.absent:
+        terminal.say(f"  not in the catalogue: {', '.join(schema.absent)}")
+    if schema.kind == "flux" and schema.zero_point is not None and not schema.units:
+        terminal.say(f"  unit: {name_of(schema.zero_point)}")
     others = [(role, getattr(schema, role)) for role in ("redshift", "id", "weight", "ebv")]
     terminal.say("  " + ", ".join(f"{role}: {column or 'none'}" for role, column in others))
 
@@ -93,23 +109,44 @@ def show_flags(terminal: Terminal, flags: Mapping[str, int], what: str) -> None:
         terminal.say(f"  {what} flagged {name} ({int(Flag[name])}): {count:,}")
 
 
-def show_redshifts(terminal: Terminal, used: tuple[float, float], none: Mapping[str, int]) -> None:
+def show_redshifts(
+    terminal: Terminal, used: tuple[float, float], none: Mapping[str, int], limits: object = None
+) -> None:
     """Tell which redshifts are used, and what stood in the place of the others."""
-    terminal.say(f"redshifts used: {used[0]:.4g} to {used[1]:.4g}")
+    terminal.say(f"redshifts used: {used[0]:.4g} to {used[1]:.4g}" + (f"; limits: {limits}" if limits else ""))
     for cause, count in none.items():
         terminal.say(f"  no redshift ({cause}): {count:,}")
+
+
+def show_labels(terminal: Terminal, plan: TrainingPlan) -> None:
+    """Tell what was learned of redshift columns and quality flags."""
+    for column, found in plan.labels.items():
+        if "rows_used" not in found:
+            rates = ", ".join(f"{100 * rate:.1f} % of {value}" for value, rate in found.items())
+            terminal.say(f"  wrong redshifts by '{column}': {rates}")
+            continue
+        terminal.say(
+            f"  {found['rows_used']:,} redshifts from '{column}': scatter {found['scatter']:.4f} (1+z), "
+            f"{100 * found['wrong']:.1f} % wrong at magnitude {found['magnitude']:.1f}, by {found['rows_with_both']:,} "
+            "rows with a better one"
+        )
 
 
 def show_plan(terminal: Terminal, plan: TrainingPlan, config: RunConfig) -> None:
     """Tell what training will do."""
     show_schema(terminal, plan.schema)
     show_sentinels(terminal, plan.sentinels)
-    left_out = {reason: plan.counts[reason] for reason in ("no redshift", "redshift out of range", "no band measured")}
+    parts_of_split = ("read", "train", "validation", "test")
+    left_out = {reason: count for reason, count in plan.counts.items() if reason not in parts_of_split}
+    if plan.out_of_range:
+        del left_out["redshift out of range"]
+        left_out |= plan.out_of_range
     dropped = ", ".join(f"{count:,} with {reason}" for reason, count in left_out.items() if count)
     terminal.say(f"rows: {plan.counts['read']:,} read" + (f"; left out: {dropped}" if dropped else ""))
     parts = ", ".join(f"{plan.counts[part]:,} {part}" for part in ("train", "validation", "test") if plan.counts[part])
     terminal.say(f"      {parts}")
     show_redshifts(terminal, plan.redshift_range, plan.no_redshift)
+    show_labels(terminal, plan)
     show_flags(terminal, plan.flags, "training rows")
     terminal.say(f"inputs: {', '.join(plan.features)}")
     model = config.model
@@ -117,3 +154,5 @@ def show_plan(terminal: Terminal, plan: TrainingPlan, config: RunConfig) -> None
         f"model: {model.covariance}, {model.n_basis} basis functions, {model.n_members} member(s), seed {config.seed}; "
         f"weights: {config.weights.method}"
     )
+    for line in str(plan.target or "").splitlines():
+        terminal.say(line)

@@ -8,21 +8,27 @@ import click
 
 from gpzed.catalog import write_catalog
 from gpzed.cli.console import Terminal
+from gpzed.cli.help import Command
 from gpzed.cli.options import check_outputs, common, field_options, load, schema_options, values_of, with_schema
 from gpzed.errors import ConfigError
 from gpzed.workflows.survey import SurveyOptions, SurveyReport, survey
 
 SHOWN = 10
 
+EXAMPLES = (
+    "gpzed survey galaxies.gpzed survey.fits --objects targets.csv  # the hundred objects most worth a spectrum",
+    "gpzed survey galaxies.gpzed survey.fits --figure cells.pdf --max-magnitude 22.5  # within reach of the telescope",
+)
 
-@click.command("survey")
+
+@click.command("survey", cls=Command, examples=EXAMPLES)
 @click.argument("model", metavar="MODEL")
 @click.argument("catalogue", metavar="FILE")
 @click.option("--cells-table", "-o", help="Table of cells to write: .csv, .parquet, .fits or .hdf5.")
 @click.option("--objects", help="Table of objects worth a spectrum to write.")
 @click.option("--figure", help="Map of the cells to write: .pdf, .svg or .png.")
 @field_options(SurveyOptions, "n_spectra", "max_magnitude", "magnitude", "cells", "per_cell", "max_objects", "seed")
-@click.option("--colour", help="Colour: g-i. Default: the neighbours of the middle band.")
+@click.option("--colour", help="Colour: g-i. Default: well-measured bands on either side.")
 @schema_options
 @common
 def command(model: str, catalogue: str, **given: Any) -> int:
@@ -67,7 +73,7 @@ def _lines(report: SurveyReport) -> list[str]:
     colour = "-".join(report.colour)
     lines = [
         f"{report.n_used:,} of {report.n_rows:,} objects; {len(objects)} spectra lower the summed variance by "
-        f"{100.0 * total / report.variance:.1f} %",
+        f"{100.0 * total / report.variance:.2g} %",
         f"rank  {report.magnitude:>13}  {colour:>13}  objects  coverage  z_std  gain per spectrum, % of all",
     ]
     for k in range(min(SHOWN, len(cells))):

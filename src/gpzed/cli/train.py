@@ -12,6 +12,7 @@ import click
 
 from gpzed._files import refuse_overwriting
 from gpzed.cli.console import Terminal, on_stop
+from gpzed.cli.help import Command
 from gpzed.cli.options import common, field_options, load, schema_options, section_options, values_of, with_schema
 from gpzed.cli.show import metrics_table, show_plan
 from gpzed.config import RunConfig
@@ -19,17 +20,30 @@ from gpzed.errors import TrainingInterruptedError
 from gpzed.model import Run
 from gpzed.workflows import plan_training, train
 
+EXAMPLES = (
+    "gpzed train spectra.fits -o galaxies.gpzed  # columns recognised by their names",
+    "gpzed train spectra.fits -o galaxies.gpzed --bands u,g,r,i,z --redshift ZSPEC --seed 1  # some columns named",
+    "gpzed train spectra.fits -o galaxies.gpzed --target survey.fits  # for a survey that is fainter than the spectra",
+    "gpzed train deep.parquet -o deep.gpzed --redshift zspec,zphot_manyband --nan not-detected  # imperfect labels",
+    "gpzed train spectra.fits --dry-run  # what would be done",
+)
 
-@click.command("train")
+
+@click.command("train", cls=Command, examples=EXAMPLES)
 @click.argument("catalogue", metavar="FILE")
 @click.option("--output", "-o", help="Model file to write; needed unless --dry-run.")
 @click.option("--config", "config_path", help="Configuration (TOML); options of the command line win over it.")
 @schema_options
+@section_options("schema", "redshift_err", "redshift_wrong", "redshift_quality")
+@section_options("sentinels", "nan")
 @section_options("", "seed")
-@section_options("model", "n_basis", "covariance", members="n_members", heads="n_heads", threads="n_threads")
+@section_options(
+    "model", "n_basis", "covariance", "wrong_labels", members="n_members", heads="n_heads", threads="n_threads"
+)
 @section_options("training", "max_iter", "max_time")
 @section_options("features", "magnitudes", "errors", "colours")
-@section_options("weights", "target", weights="method")
+@section_options("weights", weights="method")
+@section_options("target", "adapt", "simulated", target="catalogue")
 @section_options("split", "validation", "test", "min_redshift", "max_redshift", split_column="column")
 @field_options(Run, "checkpoint", "checkpoint_every", dask="cluster")
 @click.option("--resume", is_flag=True, help="Resume an interrupted run.")
@@ -71,7 +85,7 @@ def command(catalogue: str, output: str | None, dry_run: bool, **given: Any) -> 
     if given["as_json"]:
         terminal.json(report.to_dict())
     else:
-        terminal.table(metrics_table(report.scores, ""))
+        _show_scores(terminal, report.scores)
         terminal.result(
             f"wrote {report.model_path}: {report.n_members} x {report.n_basis} basis functions, trained in "
             f"{report.seconds:.1f} s ({', '.join(sorted(set(report.status)))})"
@@ -79,20 +93,34 @@ def command(catalogue: str, output: str | None, dry_run: bool, **given: Any) -> 
     return 0
 
 
+SCORED = {
+    "test": "of test rows, which were put aside",
+    "held_out": "of held-out rows, which no member was trained on; they chose iterates, and widths of densities",
+    "validation": "of validation rows, which chose the iterates",
+}
+"""Rows that scores are shown of, and what they are."""
+
+
+def _show_scores(terminal: Terminal, scores: dict[str, dict[str, float]]) -> None:
+    """Show the scores of rows that the model has not seen; those of its training rows only if there are no others."""
+    shown = {name: scores[name] for name in SCORED if name in scores}
+    for name in shown:
+        terminal.say(f"scores {SCORED[name]}")
+    if not shown:
+        terminal.warn("scores of the training rows themselves, which are too good; set rows aside with --test 0.2")
+    terminal.table(metrics_table({name.replace("_", "-"): part for name, part in (shown or scores).items()}, ""))
+
+
 def _config(given: dict[str, Any]) -> RunConfig:
     config = with_schema(load(given["config_path"]), given)
-    weights, split = values_of("weights", given), values_of("split", given)
-    if "target" in weights:
-        weights.setdefault("method", "target")
-    elif weights.get("method", "target") != "target":
-        weights["target"] = ""
+    split = values_of("split", given)
     parts = {"validation", "test"} & split.keys()
     if "column" not in split and parts:
         split["column"] = ""  # parts on the command line win over the column of the configuration
     elif split.get("column") and not parts:
         split |= {"validation": 0.0, "test": 0.0}
-    config = config.override("weights", **weights).override("split", **split)
-    for section in ("", "model", "training", "features"):
+    config = config.override("split", **split)
+    for section in ("", "sentinels", "model", "training", "features", "weights", "target"):
         config = config.override(section, **values_of(section, given))
     return config
 
@@ -112,7 +140,7 @@ def _stop_on_request(terminal: Terminal) -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
-        terminal.warn("stopping after the next step, to leave a checkpoint (Ctrl-C again: at once)")
+        terminal.warn_at_once("stopping after the next step, to leave a checkpoint (Ctrl-C again: at once)")
 
     with on_stop(handle):
         yield lambda: asked

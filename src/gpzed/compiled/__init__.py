@@ -6,12 +6,14 @@ compiled library every function is its own.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
 
 from gpzed.compiled.binding import is_compiled
+from gpzed.errors import SpeedWarning
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -27,8 +29,26 @@ TWINS = {
     "gpzed.mixture.likelihood.likelihood": "gpzed.compiled.heads.likelihood",
     "gpzed.mixture.likelihood.held_out_likelihood": "gpzed.compiled.heads.held_out_likelihood",
     "gpzed.mixture.likelihood.moments": "gpzed.compiled.heads.moments",
+    "gpzed.mixture.quick.fill_columns": "gpzed.compiled.quick.fill_columns",
+    "gpzed.mixture.network.fill_network_columns": "gpzed.compiled.quick.fill_network_columns",
+    "gpzed.mixture.network.moments": "gpzed.compiled.network.moments",
     "gpzed.mixture.likelihood.batch_posterior": "gpzed.compiled.heads.batch_posterior",
+    "gpzed.prediction.reduce.merge": "gpzed.compiled.points.merge",
 }
+
+SLOWER = "training takes about 2 times as long, prediction 2 times or, with committees, far more"
+"""What NumPy alone costs: `python benchmarks/kernels.py --size 10000`, one thread."""
+
+
+def warn_if_missing() -> None:
+    """Say that nothing was compiled, and what that costs."""
+    if not is_compiled():
+        warnings.warn(
+            f"gpzed runs without its compiled kernels: {SLOWER}; results are the same. Install a wheel for this "
+            "platform, or a C compiler and then gpzed again.",
+            SpeedWarning,
+            stacklevel=2,
+        )
 
 
 def substitute(function: Function) -> Function:

@@ -375,7 +375,10 @@ TARGET static int NAME(predict)(const struct predict *c)
 #include "_pairs.h"
 #include "_rows.h"
 #include "_heads.h"
+#include "_quick.h"
+#include "_network.h"
 #include "_points.h"
+#include "_merge.h"
 
 #undef PANEL
 #undef EACH_LANE

@@ -38,6 +38,47 @@ INLINE double exp_one(double x)
     return p * scale;
 }
 
+/* ln x for positive normal x: x = 2^k f, f from 2^-1/2 to 2^1/2; ln f by a polynomial in f - 1, to 2e-10. */
+INLINE double log_one(double x)
+{
+    const int64_t to_half = 0x3ff0000000000000 - 0x3fe6a09e667f3bcd; /* bits of 1 less those of 2^-1/2 */
+    const int64_t magic = 0x4330000000000000;                       /* of 2^52: small integers are added as bits */
+    int64_t bits, k;
+    memcpy(&bits, &x, sizeof bits);
+    k = (int64_t)((uint64_t)(bits + to_half) >> 52);
+    bits -= (int64_t)((uint64_t)(k - 1023) << 52);
+    k |= magic;
+    double f, exponent;
+    memcpy(&f, &bits, sizeof f);
+    memcpy(&exponent, &k, sizeof exponent);
+    exponent -= 4503599627370496.0 + 1023.0;
+    f -= 1.0;
+    double f2 = f * f, f4 = f2 * f2;
+    double a0 = 1.00000000063 - f * 0.499999996928, a2 = 0.333333015634 - f * 0.25000023634;
+    double a4 = 0.200025767989 - f * 0.166680422, a6 = 0.142126075314 - f * 0.123992208574;
+    double a8 = 0.11923925936 - f * 0.117272291624 + f2 * 0.0674023267442;
+    return exponent * 0.6931471805599453 + f * (a0 + a2 * f2 + (a4 + a6 * f2) * f4 + a8 * f4 * f4);
+}
+
+/* The same in single precision, by a polynomial of degree 7; below -88 it is 0, above 88 e^88. */
+INLINE float exp_float(float x)
+{
+    const float shift = 12582912.0f; /* 1.5 * 2^23 */
+    float v = x < -88.0f ? -88.0f : x;
+    v = v > 88.0f ? 88.0f : v;
+    float t = v * 1.44269504f + shift, k = t - shift;
+    float r = (v - k * 0.693359375f) + k * 2.12194440e-4f, r2 = r * r;
+    float a0 = 1.0f + r, a2 = 0.5f + r * (1.0f / 6.0f);
+    float a4 = 1.0f / 24.0f + r * (1.0f / 120.0f), a6 = 1.0f / 720.0f + r * (1.0f / 5040.0f);
+    float p = (a0 + a2 * r2) + (a4 + a6 * r2) * (r2 * r2);
+    uint32_t bits;
+    memcpy(&bits, &t, sizeof bits);
+    bits = (bits + 127u) << 23;
+    float scale;
+    memcpy(&scale, &bits, sizeof scale);
+    return p * scale;
+}
+
 #define TILE 4
 #define DEPTH 256
 #define STRIP_BYTES 400000
@@ -211,6 +252,103 @@ static struct head_work divide_heads(const struct basis *b, size_t K, size_t n_w
     return w;
 }
 
+/* Memory of a network: packed layers, and panels of what goes into a layer and comes out of it. */
+struct network_work {
+    double *layers, *from, *to, *end;
+};
+
+static struct network_work divide_network(const struct network *c, double *next, size_t panel)
+{
+    struct network_work w;
+    w.layers = take(&next, c->n_layers * (c->widest + TILE) * (c->widest + 1));
+    w.from = take(&next, (c->widest + TILE) * panel);
+    w.to = take(&next, (c->widest + TILE) * panel);
+    w.end = next;
+    return w;
+}
+
+/* Memory of a row whose components are merged: what they are, w ln v, and for each the cheapest of those before it. */
+struct merge_work {
+    double *w, *m, *v, *wl;
+    double *costs;  /* (K, stride), the lower triangle */
+    double *fresh;  /* of a component that has changed */
+    double *least;  /* of each row of the triangle */
+    int64_t *where; /* the column that is */
+    size_t stride;
+    double *end;
+};
+
+static struct merge_work divide_merge(size_t K, double *next)
+{
+    struct merge_work w;
+    w.stride = (K + 7) / 8 * 8;
+    w.w = take(&next, w.stride + 8);
+    w.m = take(&next, w.stride + 8);
+    w.v = take(&next, w.stride + 8);
+    w.wl = take(&next, w.stride + 8);
+    w.costs = take(&next, K * w.stride + 8);
+    w.fresh = take(&next, w.stride + 8);
+    w.least = take(&next, w.stride + 8);
+    w.where = (int64_t *)take(&next, w.stride);
+    w.end = next;
+    return w;
+}
+
+/* Memory of a call in single precision. */
+struct quick_work {
+    float *C, *Theta, *squares; /* packed */
+    float *Z, *Phi, *O;         /* panels of q, m + k and 4 K features */
+    double *centred, *values;   /* panels of d and K */
+    double *end;
+};
+
+static struct quick_work divide_quick(const struct quick *c, double *next, size_t panel)
+{
+    size_t M = c->basis.m + c->basis.k, K = c->outputs.K;
+    struct quick_work w;
+    w.C = (float *)take(&next, round_up(c->basis.m) * c->basis.q / 2 + 1);
+    w.Theta = (float *)take(&next, round_up(3 * K) * M / 2 + 1);
+    w.squares = (float *)take(&next, round_up(K) * M / 2 + 1);
+    w.Z = (float *)take(&next, c->basis.q * panel / 2 + 1);
+    w.Phi = (float *)take(&next, M * panel / 2 + 1);
+    w.O = (float *)take(&next, 4 * K * panel / 2 + 1);
+    w.centred = take(&next, c->inputs.d * panel);
+    w.values = take(&next, K * panel);
+    w.end = next;
+    return w;
+}
+
+struct quick_network_work {
+    float *layers;     /* packed */
+    float *from, *to;  /* panels of what goes into a layer and comes out of it */
+    double *centred, *values;
+    double *end;
+};
+
+static size_t packed_layer(const struct quick_network *c) { return (c->widest + TILE) * (c->widest + 1) + 16; }
+
+static struct quick_network_work divide_quick_network(const struct quick_network *c, double *next, size_t panel)
+{
+    size_t widest = c->widest + 1 > 4 * c->outputs.K ? c->widest + 1 : 4 * c->outputs.K;
+    struct quick_network_work w;
+    w.layers = (float *)take(&next, c->n_layers * packed_layer(c) / 2 + 1);
+    w.from = (float *)take(&next, widest * panel / 2 + 1);
+    w.to = (float *)take(&next, widest * panel / 2 + 1);
+    w.centred = take(&next, c->inputs.d * panel);
+    w.values = take(&next, c->outputs.K * panel);
+    w.end = next;
+    return w;
+}
+
+/* As pack(), in single precision. */
+static void pack_float(const double *A, size_t m, size_t depth, size_t row, size_t column, float *out)
+{
+    for (size_t j = 0; j < m; j += TILE)
+        for (size_t k = 0; k < depth; k++)
+            for (size_t r = 0; r < TILE; r++)
+                *out++ = j + r < m ? (float)A[(j + r) * row + k * column] : 0.0f;
+}
+
 /* ln of the upper tail Q of the standard normal; 0 where it is 1 to the last digit. */
 static double log_upper_tail(double a)
 {
@@ -222,20 +360,40 @@ static double log_upper_tail(double a)
     return -0.5 * a * a - log(a) - 0.5 * LOG_2PI + log1p(-i * (1.0 - i * (3.0 - 15.0 * i)));
 }
 
+/* ln of the upper tail by linear interpolation, where there is a table; 0 below it. */
+static double table_tail(const struct points *c, double a)
+{
+    double at = (a - c->first_cut) * c->cuts_per_unit;
+    if (at < 0.0)
+        return 0.0;
+    if (!(at < (double)(c->n_cuts - 1)))
+        return log_upper_tail(a);
+    size_t i = (size_t)at;
+    return c->log_tails[i] + (at - (double)i) * (c->log_tails[i + 1] - c->log_tails[i]);
+}
+
 /* shares (K) = weights of the components of a row after the cut, up to a factor. Returns their sum. All are relative to the
  * largest of the tails, unless that is near 1: it may be far below the least number. */
 static double point_shares(const struct points *c, size_t row, double *shares)
 {
     const double *weights = c->weights + row * c->K, *means = c->means + row * c->K, *stds = c->stds + row * c->K;
     double least = INFINITY, sum = 0.0;
-    for (size_t k = 0; k < c->K; k++) {
+    if (!c->n_cuts) {
+        for (size_t k = 0; k < c->K; k++)
+            sum += shares[k] = weights[k];
+        return sum;
+    }
+    for (size_t k = 0; k < c->K && least > 0.0; k++) { /* what matters is whether all means are below the cut */
         double a = weights[k] > 0.0 ? (c->lower - means[k]) / stds[k] : INFINITY;
         least = a < least ? a : least;
     }
     double top = least > 0.0 ? log_upper_tail(least) : 0.0;
     for (size_t k = 0; k < c->K; k++) {
-        double log_tail = weights[k] > 0.0 ? log_upper_tail((c->lower - means[k]) / stds[k]) - top : 0.0;
-        sum += shares[k] = log_tail == 0.0 ? weights[k] : weights[k] * exp(log_tail);
+        double below = c->lower - means[k];
+        shares[k] = weights[k];
+        if (weights[k] > 0.0 && below > c->first_cut * stds[k])
+            shares[k] *= exp_one(table_tail(c, below / stds[k]) - top);
+        sum += shares[k];
     }
     return sum;
 }
@@ -311,9 +469,13 @@ DISPATCH(backward)
 DISPATCH(predict)
 DISPATCH(heads)
 DISPATCH(mixture)
+DISPATCH(quick)
+DISPATCH(quick_network)
+DISPATCH(network)
 DISPATCH(spread)
 DISPATCH(rows)
 DISPATCH(points)
+DISPATCH(merge)
 
 /* Numbers up to the end of memory that begins at NULL, and as many as alignment may take. */
 static size_t numbers(const double *end) { return (uintptr_t)end / sizeof(double) + 8; }
@@ -323,7 +485,8 @@ size_t gpzed_backward_work_size(const struct backward *c) { return numbers(divid
 size_t gpzed_predict_work_size(const struct predict *c) { return numbers(divide(&c->basis, NULL, BEST_PANEL).end); }
 size_t gpzed_spread_work_size(const struct spread *c) { return numbers(divide_pairs(c, NULL, BEST_PANEL).end); }
 size_t gpzed_rows_work_size(const struct rows *c) { return numbers(divide_rows(c, NULL, BEST_PANEL).end); }
-size_t gpzed_points_work_size(const struct points *c) { return c->K * (3 * c->G * BEST_PANEL + 1) + 8; }
+size_t gpzed_points_work_size(const struct points *c) { return c->K * (3 * (c->G > c->g ? c->G : c->g) * BEST_PANEL + 1) + 8; }
+size_t gpzed_merge_work_size(const struct merge *c) { return numbers(divide_merge(c->K, NULL).end); }
 
 size_t gpzed_heads_work_size(const struct heads *c)
 {
@@ -335,10 +498,22 @@ size_t gpzed_mixture_work_size(const struct mixture *c)
     return numbers(divide_heads(&c->basis, c->outputs.K, c->outputs.K, NULL, BEST_PANEL).end);
 }
 
+size_t gpzed_quick_network_work_size(const struct quick_network *c)
+{
+    return numbers(divide_quick_network(c, NULL, 2 * BEST_PANEL).end);
+}
+
+size_t gpzed_quick_work_size(const struct quick *c) { return numbers(divide_quick(c, NULL, 2 * BEST_PANEL).end); }
+size_t gpzed_network_work_size(const struct network *c)
+{
+    return numbers(divide_network(c, NULL, BEST_PANEL).end);
+}
+
 size_t gpzed_kept_size(const struct forward *c)
 {
     size_t panel = BEST_PANEL, stride = panel_stride(c->basis.m + c->basis.k + 1, panel);
     return (c->inputs.n + panel - 1) / panel * stride + TILE * panel + 8;
 }
 
+#include "_moments.h"
 #include "_posterior.h"

@@ -4,12 +4,29 @@
  * one gets does not depend on its neighbours.
  */
 
-/* Fill the nodes of a panel, (slots G, panel) each: redshifts, 1 / (1 + z), and probabilities up to a factor. Components
- * without a share in a row have no slot there; rows that need fewer slots than others are filled up with nothing. */
+/* The nodes of a component beyond a cut at a: from the table, or one by one where that ends. */
+static void NAME(cut_nodes)(const struct points *c, double a, double std, size_t first, size_t last, double *z)
+{
+    double at = (a - c->first_cut) * c->cuts_per_unit;
+    if (at < (double)(c->n_cuts - 1)) {
+        size_t i = (size_t)at, step = c->G + c->g;
+        double part = at - (double)i;
+        const double *x = c->excess + i * step;
+        for (size_t g = first; g < last; g++, z += PANEL)
+            *z = c->lower + std * (x[g] + part * (x[step + g] - x[g]));
+        return;
+    }
+    double tail = 0.5 * erfc(0.7071067811865476 * a);
+    for (size_t g = first; g < last; g++, z += PANEL)
+        *z = c->lower + std * cut_excess(a, tail, c->above[g]);
+}
+
+/* Fill the nodes of a panel, (nodes, panel) each: redshifts, 1 / (1 + z), and probabilities up to a factor. Components
+ * without a share in a row have none there; rows that need fewer nodes than others are filled up with nothing. */
 TARGET static size_t NAME(point_nodes)(const struct points *c, size_t start, double *z, double *inverse, double *p)
 {
-    size_t slots = 0, used[PANEL], rows = smaller(PANEL, c->n - start);
-    double *shares = p + c->K * c->G * PANEL;
+    size_t most = 0, used[PANEL], rows = smaller(PANEL, c->n - start);
+    double *shares = p + c->K * (c->G > c->g ? c->G : c->g) * PANEL;
     for (size_t i = 0; i < rows; i++) {
         const double *mean = c->means + (start + i) * c->K, *std = c->stds + (start + i) * c->K;
         double total = point_shares(c, start + i, shares);
@@ -17,32 +34,37 @@ TARGET static size_t NAME(point_nodes)(const struct points *c, size_t start, dou
         for (size_t k = 0; k < c->K; k++) {
             if (shares[k] <= c->negligible * total)
                 continue;
-            double a = (c->lower - mean[k]) / std[k], tail = a > c->uncut ? 0.5 * erfc(0.7071067811865476 * a) : 1.0;
-            for (size_t at = used[i]++ * c->G * PANEL + i, g = 0; g < c->G; g++, at += PANEL) {
-                z[at] = a > c->uncut ? c->lower + std[k] * cut_excess(a, tail, c->above[g]) : mean[k] + std[k] * c->t[g];
+            int is_light = shares[k] < c->light * total;
+            size_t first = is_light ? c->G : 0, last = is_light ? c->G + c->g : c->G, at = used[i] * PANEL + i;
+            if (c->lower - mean[k] > c->uncut * std[k])
+                NAME(cut_nodes)(c, (c->lower - mean[k]) / std[k], std[k], first, last, z + at);
+            else
+                for (size_t g = first; g < last; g++)
+                    z[at + (g - first) * PANEL] = mean[k] + std[k] * c->t[g];
+            for (size_t g = first; g < last; g++, at += PANEL)
                 p[at] = shares[k] * c->share[g];
-            }
+            used[i] += last - first;
         }
-        slots = used[i] > slots ? used[i] : slots;
+        most = used[i] > most ? used[i] : most;
     }
     for (size_t i = 0; i < PANEL; i++)
-        for (size_t node = i < rows ? used[i] * c->G : 0; node < slots * c->G; node++) {
+        for (size_t node = i < rows ? used[i] : 0; node < most; node++) {
             z[node * PANEL + i] = i < rows ? z[i] : 0.0;
             p[node * PANEL + i] = i < rows ? 0.0 : 1.0;
         }
-    for (size_t j = 0; j < slots * c->G; j++)
+    for (size_t j = 0; j < most; j++)
         EACH_LANE
         {
             double scale = 1.0 + z[j * PANEL + i];
             inverse[j * PANEL + i] = 1.0 / (scale < c->smallest ? c->smallest : scale);
         }
-    return slots * c->G;
+    return most;
 }
 
 /* The points of least expected loss, by Newton's method kept between bounds, then by bisection. */
 TARGET static int NAME(points)(const struct points *c)
 {
-    size_t most = c->K * c->G * PANEL;
+    size_t most = c->K * (c->G > c->g ? c->G : c->g) * PANEL;
     double *z = align(c->work), *inverse = z + most, *p = inverse + most;
     ALIGNED double point[PANEL], lo[PANEL], hi[PANEL], pull[PANEL], curvature[PANEL], moving[PANEL];
     for (size_t start = 0; start < c->n; start += PANEL) {

@@ -108,6 +108,53 @@ struct mixture {
 int gpzed_mixture(const struct mixture *c);
 size_t gpzed_mixture_work_size(const struct mixture *c);
 
+/* Results of a committee, (n, step) each, and the place of a member in them. */
+struct columns {
+    size_t step, first, repeats;   /* columns in all, the member's first, how often its heads stand there */
+    double share, y_mean, y_scale; /* of the member; what undoes the standardisation of the target */
+    double *weights, *means, *model_variances, *noise_variances;
+};
+
+/* The same for raw inputs, with model variances that are sums of squares, into the columns of a committee. */
+struct quick {
+    struct inputs inputs;
+    const double *mean, *matrix; /* (d), (d, d): whitened inputs are (x - mean) matrix */
+    struct basis basis;
+    struct head_outputs outputs;
+    const double *squares; /* (m + k, K) */
+    struct columns columns;
+    double *work;
+};
+int gpzed_quick(const struct quick *c);
+size_t gpzed_quick_work_size(const struct quick *c);
+
+/* The same of a network, which sees whitened inputs from lower to upper, and then zeros. */
+struct quick_network {
+    struct inputs inputs;
+    const double *mean, *matrix, *lower, *upper; /* (d) and (d, d) */
+    size_t n_layers, widest;                     /* widest: units of the widest layer, inputs included */
+    const int64_t *units;                        /* (n_layers + 1): inputs, then outputs of each layer */
+    const double *layers;                        /* (inputs + 1, outputs), one after the other */
+    struct head_outputs outputs;                 /* its Theta is ignored */
+    struct columns columns;
+    double *work;
+};
+int gpzed_quick_network(const struct quick_network *c);
+size_t gpzed_quick_network_work_size(const struct quick_network *c);
+
+/* Mixtures that a network predicts; each layer has a weight for every input and output, and biases in its last row. */
+struct network {
+    struct inputs inputs;
+    size_t n_layers, widest, K;    /* widest: units of the widest layer, inputs included */
+    const int64_t *units;          /* (n_layers + 1): inputs, then outputs of each layer */
+    const double *layers;          /* (inputs + 1, outputs), one after the other */
+    double min_log_beta, max_log_beta;
+    double *work;
+    double *components; /* (3, K, n): weights, means, noise variances */
+};
+int gpzed_network(const struct network *c);
+size_t gpzed_network_work_size(const struct network *c);
+
 /* Shapes of m basis functions, of one Lambda if `is_shared`, and inputs uncertain by V V'. */
 struct shapes {
     size_t m, d, r, is_shared;
@@ -215,17 +262,42 @@ size_t gpzed_posterior_work_size(const struct posterior *c);
 
 /* Points of least expected loss of Gaussian mixtures, given before they are cut. */
 struct points {
-    size_t n, K, G;                               /* rows, components, nodes of each */
-    size_t newton_steps, max_steps;
+    size_t n, K, G, g;                            /* rows, components, nodes of each, and of each that is light */
+    size_t newton_steps, max_steps, n_cuts;
     double lower, uncut;                          /* where densities are cut, or -inf */
-    double knee, smallest, negligible, tolerance;
+    double knee, smallest, negligible, light, tolerance;
+    double first_cut, cuts_per_unit;              /* of the tables */
     const double *weights, *means, *stds;         /* (n, K) */
-    const double *t, *above, *share;              /* (G): nodes of a Gaussian, probability above, weight */
+    const double *t, *above, *share;              /* (G + g): nodes of a Gaussian, probability above, weight */
+    const double *excess, *log_tails;             /* (n_cuts, G + g), (n_cuts): nodes beyond a cut, less it; ln of the tail */
     double *work;
     double *points;                               /* (n) */
 };
 int gpzed_points(const struct points *c);
 size_t gpzed_points_work_size(const struct points *c);
+
+/* Gaussian mixtures merged to at most `most` components, see `prediction/reduce.py`. */
+struct merge {
+    size_t n, K, most;
+    double light, at_once, tolerance;
+    const double *weights, *means, *variances; /* (n, K) */
+    double *work;
+    double *merged;                            /* (3, n, most): weights, means and variances */
+};
+int gpzed_merge(const struct merge *c);
+size_t gpzed_merge_work_size(const struct merge *c);
+
+/* Mean and parts of the variance of Gaussian mixtures, given before they are cut. */
+struct moments {
+    size_t n, K, n_members, n_parts;
+    double lower, uncut, series_from; /* where densities are cut, or -inf */
+    const int64_t *members, *parts;   /* ends of the runs of components of one model, and of one model and input */
+    const double *weights, *means, *model_variances, *noise_variances, *input_variances; /* (n, K) */
+    double *work;
+    double *moments; /* (4, n) */
+};
+int gpzed_moments(const struct moments *c);
+size_t gpzed_moments_work_size(const struct moments *c);
 
 /* Numbers in the widest vectors to use; 0 for the widest that the processor has. */
 void gpzed_set_lanes(size_t lanes);

@@ -37,6 +37,8 @@ def likelihood(block: Block, scratch: Scratch, state: State, Theta: FloatArray) 
 
 def held_out_likelihood(block: Block, scratch: Scratch, state: State, Theta: FloatArray) -> Sums:
     """Likelihood of a block alone, see `gpzed.mixture.likelihood.held_out_likelihood`."""
+    if block.labels is not None and block.labels.wrong is not None:
+        return numpy_likelihood.held_out_likelihood(block, scratch, state, Theta)
     total = np.zeros(())
     call("heads", scratch, **_fields(block, state, Theta), log_likelihood=total)
     return (total,)
@@ -52,7 +54,7 @@ def moments(
         scratch,
         inputs=inputs(block.Xt),
         basis=basis_struct(_basis(block, state), state.k),
-        outputs=_outputs(Theta.shape[1] // 3, Theta),
+        outputs=outputs_struct(Theta.shape[1] // 3, Theta),
         whiteners=np.stack([factor.whitener for factor in factors]),
         components=components,
     )
@@ -72,7 +74,8 @@ def batch_posterior(
     structure, theta = layout.structure, heads.pack()
     value, gradient = np.zeros(()), np.empty(len(theta))
     fields = {"m": layout.m, "d": layout.d, "k": layout.k, "kappa": kappa, "ridge": ridge, "theta": theta}
-    fields |= {"gamma": _GAMMA[structure.code[1]], "is_shared": structure.is_global, "outputs": _outputs(heads.K, None)}
+    fields |= {"gamma": _GAMMA[structure.code[1]], "is_shared": structure.is_global}
+    fields |= {"outputs": outputs_struct(heads.K, None)}
     fields |= {"n_parts": len(blocks), "parts": array_of("part", [_part(block, blurs) for block in blocks])}
     if not call("posterior", scratch, **fields, value=value, gradient=gradient):  # shapes are not positive definite
         return numpy_likelihood.batch_posterior(blocks, scratch, heads, layout, blurs, kappa, ridge)
@@ -85,7 +88,8 @@ def _basis(block: Block, state: State) -> Gaussians:
     return basis
 
 
-def _outputs(K: int, Theta: FloatArray | None) -> Any:
+def outputs_struct(K: int, Theta: FloatArray | None) -> Any:
+    """Return K heads as a struct."""
     low, high = LOG_BETA_RANGE
     return fill("head_outputs", K=K, min_log_beta=low, max_log_beta=high, Theta=Theta)
 
@@ -97,7 +101,7 @@ def _fields(block: Block, state: State, Theta: FloatArray) -> dict[str, Any]:
         "inputs": inputs(block.Xt),
         "targets": fill("targets", y=block.y, omega=block.omega, v=v),
         "basis": basis_struct(_basis(block, state), state.k),
-        "outputs": _outputs(K, Theta),
+        "outputs": outputs_struct(K, Theta),
     }
 
 

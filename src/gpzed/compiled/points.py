@@ -1,4 +1,4 @@
-"""Redshifts of least expected loss in one compiled call; `gpzed.prediction` has the same in NumPy."""
+"""Moments, points of least loss and merged mixtures, each in one call; `gpzed.prediction` has the same in NumPy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpzed._types import FloatArray
+from gpzed._types import FloatArray, IntArray
 from gpzed.compiled.binding import call
 
 
@@ -16,18 +16,60 @@ def least_loss_points(
     stds: FloatArray,
     nodes: tuple[FloatArray, FloatArray, FloatArray],
     *,
+    n_light: int = 0,
     lower: float | None,
+    cuts: tuple[float, float, FloatArray, FloatArray] | None = None,
     **constants: Any,
 ) -> FloatArray:
     """Return points (n,) of least expected loss of Gaussian mixtures (n, K), given before the cut at `lower`.
 
-    The nodes are those of a quadrature for the standard normal, with the probability above each and its weight; the
-    constants those of `gpzed.prediction.point`.
+    The nodes are those of a quadrature for the standard normal, with the probability above each and its weight, the
+    last `n_light` for components that are light; `cuts` has the same beyond a cut, as a table. The constants are those
+    of `gpzed.prediction.point`.
     """
     n, K = weights.shape
     t, above, share = nodes
     points = np.empty(n)
     bound = -np.inf if lower is None else lower
     arrays: dict[str, Any] = {"weights": weights, "means": means, "stds": stds, "t": t, "above": above, "share": share}
-    call("points", n=n, K=K, G=len(t), lower=bound, **constants, **arrays, points=points)
+    if cuts is not None:
+        first, per_unit, excess, log_tails = cuts
+        arrays |= {"first_cut": first, "cuts_per_unit": per_unit, "excess": excess, "log_tails": log_tails}
+        arrays["n_cuts"] = len(log_tails)
+    call("points", n=n, K=K, G=len(t) - n_light, g=n_light, lower=bound, **constants, **arrays, points=points)
     return points
+
+
+def merge(
+    weights: FloatArray,
+    means: FloatArray,
+    variances: FloatArray,
+    *,
+    most: int,
+    light: float,
+    at_once: float,
+    tolerance: float,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Merge the components of each mixture to at most `most`; see `gpzed.prediction.reduce`."""
+    n, K = weights.shape
+    merged = np.empty((3, n, most))
+    mixtures: dict[str, Any] = {"weights": weights, "means": means, "variances": variances}
+    assert most >= 2, "light components need a place of their own"
+    limits: dict[str, Any] = {"light": light, "at_once": at_once, "tolerance": tolerance}
+    call("merge", n=n, K=K, most=most, **limits, **mixtures, merged=merged)
+    return merged[0], merged[1], merged[2]
+
+
+def mixture_moments(
+    arrays: dict[str, FloatArray], members: IntArray, parts: IntArray, *, lower: float | None, **constants: Any
+) -> FloatArray:
+    """Return mean and parts of the variance, (4, n), of Gaussian mixtures (n, K), given before the cut at `lower`.
+
+    Members and parts say where runs of components begin, as in `gpzed.prediction.mixture.moments`.
+    """
+    n, K = arrays["weights"].shape
+    fields: dict[str, Any] = {"n": n, "K": K, "n_members": len(members), "n_parts": len(parts), **arrays}
+    fields |= {"members": np.append(members[1:], K), "parts": np.append(parts[1:], K)}
+    moments = np.empty((4, n))
+    call("moments", lower=-np.inf if lower is None else lower, **constants, **fields, moments=moments)
+    return moments

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import logging
 import re
 import signal
 import sys
@@ -16,6 +18,8 @@ from gpzed.errors import ClusterError, ConfigError, MissingDependencyError
 
 CONNECT_SECONDS = 20.0
 _addresses: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # of schedulers, by their clients: lost ones have none
+QUIET = logging.CRITICAL + 1
+"""Level of logs of a cluster of this machine: what goes wrong in it comes back as an error, which says it once."""
 LOOPBACK = "127.0.0.1"
 """Where a cluster of this machine listens: nobody else can reach it."""
 _LOCAL = re.compile(r"local:(\d+)")
@@ -95,15 +99,28 @@ def local_cluster(n_workers: int) -> Iterator[Any]:
         "distributed.worker.memory.pause": False,
     }
     threads = max(1, available_threads() // n_workers)
-    place = {"processes": True, "host": LOOPBACK, "dashboard_address": f"{LOOPBACK}:0"}
+    place = {"processes": True, "host": LOOPBACK, "dashboard_address": f"{LOOPBACK}:0", "silence_logs": QUIET}
     with dask.config.set(settings):
         with _undisturbed():
             cluster = distributed.LocalCluster(n_workers=n_workers, threads_per_worker=threads, **place)
         try:
             yield cluster
         finally:
-            with _undisturbed():
+            with _undisturbed(), _hushed("asyncio"):
                 cluster.close()
+
+
+@contextmanager
+def _hushed(name: str) -> Iterator[None]:
+    """Keep a logger quiet: tasks that a closing cluster abandons end with errors that mean nothing."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(QUIET)
+    try:
+        yield
+    finally:
+        gc.collect()  # abandoned tasks complain when they are collected
+        logger.setLevel(level)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from gpzed.model.data import (
     arrays_of,
     target_moments,
 )
-from gpzed.model.inputs import check_chunk
+from gpzed.model.inputs import OPTIONAL_PARTS, check_chunk, kinds_of
 
 KEEP_BYTES = 1_500_000_000
 """Memory of a worker that kernels may keep between two passes, if its limit allows."""
@@ -123,14 +123,17 @@ class Held:
         return [part.take(choice.mask(start, len(part.y))) for start, part in zip(starts, self.parts, strict=True)]
 
 
-def hold(indices: Sequence[int], d: int, names: list[str] | None, missing: bool, *chunks: Any) -> Held:
+def hold(
+    indices: Sequence[int], d: int, names: list[str] | None, missing: bool, wrong_rate: float, *chunks: Any
+) -> Held:
     """Task: check partitions as they come from their source, and hold their rows."""
-    return Held(tuple(check_chunk(i, chunk, d, names, missing) for i, chunk in zip(indices, chunks, strict=True)))
+    options = (d, names, missing, wrong_rate)
+    return Held(tuple(check_chunk(i, chunk, *options) for i, chunk in zip(indices, chunks, strict=True)))
 
 
-def _sizes(held: Held) -> list[tuple[int, BoolArray, bool]]:
-    """Rows of each partition, inputs that some of them have, and whether these come with errors."""
-    return [(len(rows.y), np.asarray(np.isfinite(rows.X).any(axis=0)), rows.X_std is not None) for rows in held.parts]
+def _sizes(held: Held) -> list[tuple[int, BoolArray, tuple[bool, ...]]]:
+    """Rows of each partition, inputs that some of them have, and which optional parts."""
+    return [(len(rows.y), np.asarray(np.isfinite(rows.X).any(axis=0)), kinds_of(rows)) for rows in held.parts]
 
 
 def _select(held: Held, starts: Sequence[int], choice: Choice) -> RawRows:
@@ -161,39 +164,46 @@ def _build(
     return build_engine(_select(held, starts, choice), map_, width, keep_bytes)
 
 
-def _load(
-    client: Any, home: str, indices: list[int], d: int, names: list[str] | None, missing: bool, sources: Sequence[Any]
-) -> Any:
+def _load(client: Any, home: str, indices: list[int], options: tuple[Any, ...], sources: Sequence[Any]) -> Any:
     where = {"workers": [home], "allow_other_workers": True}
     chunks = client.compute(list(sources), **where)
-    return client.submit(hold, indices, d, names, missing, *chunks, pure=False, **where)
+    return client.submit(hold, indices, *options, *chunks, pure=False, **where)
 
 
 class Partitions:
     """Partitions loaded into the memory of the workers, a group of neighbours on each.
 
-    Each of the delayed `sources` gives (X, y), (X, y, sample_weight) or (X, y, sample_weight, X_std). Rows of positive
-    weight are counted in `n`; `observed` tells which inputs some row has, `has_errors` whether they come with errors.
+    Each of the delayed `sources` gives the parts of `gpzed.model.inputs.PARTS`. Rows of positive weight are counted in
+    `n`; `observed` tells which inputs some row has, `has_errors` whether they come with errors.
     """
 
     def __init__(
-        self, client: Any, sources: Sequence[Any], d: int, names: list[str] | None, *, missing: bool = False
+        self,
+        client: Any,
+        sources: Sequence[Any],
+        d: int,
+        names: list[str] | None,
+        *,
+        missing: bool = False,
+        wrong_rate: float = 0.0,
     ) -> None:
         self.client, self.d = client, d
         homes = wait_for_workers(client)
         n_groups = min(len(homes), len(sources))
         bounds = np.linspace(0, len(sources), n_groups + 1).astype(int)
+        options = (d, names, missing, wrong_rate)
         self._recipes: list[Callable[[], Any]] = [
-            partial(_load, client, home, list(range(start, stop)), d, names, missing, sources[start:stop])
+            partial(_load, client, home, list(range(start, stop)), options, sources[start:stop])
             for home, (start, stop) in zip(homes, pairwise(bounds), strict=False)
         ]
         self._groups = [recipe() for recipe in self._recipes]
         described = self.ask(_sizes, with_starts=False)
         self.observed = np.any([seen for group in described for _, seen, _ in group], axis=0)
-        kinds = {has_errors for group in described for n, _, has_errors in group if n}
-        if len(kinds) > 1:
-            raise ValueError("some chunks of `source` have `X_std` and others have not; give it in all or none.")
-        self.has_errors = True in kinds
+        kinds = {kinds for group in described for n, _, kinds in group if n} or {(False,) * len(OPTIONAL_PARTS)}
+        for name, found in zip(OPTIONAL_PARTS, zip(*kinds, strict=True), strict=True):
+            if len(set(found)) > 1:
+                raise ValueError(f"some chunks of `source` have `{name}` and others have not; give it in all or none.")
+        self.has_errors, _, self.has_doubts = next(iter(kinds))
         sizes = [[n for n, _, _ in group] for group in described]
         edges = iter(np.concatenate([[0], np.cumsum([size for group in sizes for size in group])]).tolist())
         self._starts = [[next(edges) for _ in group] for group in sizes]
@@ -249,7 +259,7 @@ class PartitionedData:
         self._all, self._train = Choice(seed, share), Choice(seed, share, held=False)
         if self.is_split:
             self.valid = RawRows.join(partitions.ask(_select, Choice(seed, share, held=True)))
-        self.has_errors = partitions.has_errors
+        self.has_errors, self.has_doubts = partitions.has_errors, partitions.has_doubts
         self._summary, self._target = self._summarise(None)
         self.n = n - (len(self.valid.y) if self.is_split and self.valid is not None else 0)
 

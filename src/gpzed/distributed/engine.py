@@ -15,9 +15,8 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpzed._types import FloatArray
 from gpzed.distributed.connection import address, is_lost, lost_error, require_dask
-from gpzed.engine.blocks import Engine, Kernel, Summing, Sums, add
+from gpzed.engine.blocks import Engine, Givens, Kernel, Summing, Sums, add
 from gpzed.errors import ClusterError
 
 FAN_IN = 8
@@ -31,11 +30,11 @@ _turn = threading.Lock()  # one shard of a process at a time: each uses all its 
 
 
 @dataclass(frozen=True)
-class Variance:
-    """What rows carry as the variance that is added to their noise: a kernel (None for nothing) and its arguments."""
+class Carried:
+    """What rows carry as given: a kernel (None for nothing) and its arguments."""
 
     number: int
-    kernel: Callable[..., FloatArray | None] | None
+    kernel: Callable[..., Givens] | None
     arguments: tuple[Any, ...]
 
 
@@ -47,7 +46,7 @@ class Call:
     arguments: tuple[Any, ...]
     passes: int | None = None
     begins: bool = False
-    variance: Variance | None = None
+    carried: Carried | None = None
 
 
 class Shard:
@@ -56,14 +55,14 @@ class Shard:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._passes: tuple[int, Summing] | None = None  # those whose first pass this copy has seen
-        self._variance = 0  # number of the variance that the rows carry
+        self._carried = 0  # number of what the rows carry
 
     def __sizeof__(self) -> int:
         """Bytes of the rows, so that Dask sends work to them and not them to the work."""
         return 8 * self.engine.n * (self.engine.d + 2) + 10_000
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"engine": self.engine, "_passes": None, "_variance": -1}
+        return {"engine": self.engine, "_passes": None, "_carried": -1}
 
     def describe(self) -> tuple[int, int, float]:
         """Return rows, features and sum of weights."""
@@ -77,7 +76,7 @@ class Shard:
         if self.engine.n == 0:
             return None
         with _turn:
-            self._carry(call.variance)
+            self._carry(call.carried)
             if call.passes is None:
                 return self.engine.sum(call.kernel, *call.arguments)
             if call.begins:
@@ -86,16 +85,16 @@ class Shard:
             rows = self._passes[1] if self._passes is not None and seen else self.engine
             return rows.sum(call.kernel, *call.arguments)
 
-    def set_variance(self, variance: Variance) -> None:
-        """Let the rows carry a variance."""
+    def set_givens(self, carried: Carried) -> None:
+        """Let the rows carry something."""
         if self.engine.n:
             with _turn:
-                self._carry(variance)
+                self._carry(carried)
 
-    def _carry(self, variance: Variance | None) -> None:
-        if variance is not None and self._variance != variance.number:
-            self.engine.set_variance(variance.kernel, *variance.arguments)
-            self._variance = variance.number
+    def _carry(self, carried: Carried | None) -> None:
+        if carried is not None and self._carried != carried.number:
+            self.engine.set_givens(carried.kernel, *carried.arguments)
+            self._carried = carried.number
 
 
 def make_shard(build: Callable[..., Engine], *arguments: Any) -> Shard:
@@ -123,8 +122,8 @@ class DaskEngine:
         self._client, self._recipes = client, list(recipes)
         address(client)  # to be told when it is lost
         self._shards: list[Any] = [recipe() for recipe in self._recipes]
-        self._n_passes = self._n_variances = 0
-        self._variance: Variance | None = None
+        self._n_passes = self._n_carried = 0
+        self._carried: Carried | None = None
         described = self._attempt(lambda: client.gather(client.map(Shard.describe, self._shards, pure=False)))
         self.n = sum(n for n, _, _ in described)
         self.d = max(d for _, d, _ in described)
@@ -139,18 +138,18 @@ class DaskEngine:
         self._n_passes += 1
         return DaskPasses(self, self._n_passes)
 
-    def set_variance(self, kernel: Callable[..., FloatArray | None] | None, *arguments: Any) -> None:
-        """Let blocks carry the variance ``kernel(block, scratch, *arguments)`` from now on; none without a kernel.
+    def set_givens(self, kernel: Callable[..., Givens] | None, *arguments: Any) -> None:
+        """Let blocks carry what ``kernel(block, scratch, *arguments)`` gives from now on; nothing without a kernel.
 
         Shards that are recreated later set it first.
         """
-        self._n_variances += 1
-        self._variance = variance = Variance(self._n_variances, kernel, arguments)
-        self._attempt(lambda: self._client.gather(self._submit(Shard.set_variance, variance)))
+        self._n_carried += 1
+        self._carried = carried = Carried(self._n_carried, kernel, arguments)
+        self._attempt(lambda: self._client.gather(self._submit(Shard.set_givens, carried)))
 
     def run(self, call: Call) -> Sums:
         """Return the sum of one pass over all shards."""
-        call = replace(call, variance=self._variance)
+        call = replace(call, carried=self._carried)
         total: Sums | None = self._attempt(lambda: self._reduced(call))
         assert total is not None
         return total

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 import sys
@@ -19,19 +20,25 @@ from typing import Any
 
 import numpy as np
 
-from gpzed.catalog import Catalog, PhotometrySchema, identify
+from gpzed.catalog import Catalog, CatalogInfo, Lists, PhotometrySchema, identify
+from gpzed.catalog._arrow import to_arrow
 from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.distributed.connection import connect, require_dask
 from gpzed.errors import CatalogError, ClusterError, ConfigError, MissingDependencyError, ModelFormatError
 from gpzed.model.container import read_bytes
-from gpzed.workflows.columns import added_columns, column_dtype, predict_columns
+from gpzed.workflows.cautions import warn_all
+from gpzed.workflows.columns import GAUSSIANS, added_columns, as_lists, column_dtype, predict_columns, settled
 from gpzed.workflows.inputs import needed_columns
 from gpzed.workflows.model import PhotozModel, load_photoz_model, predict_table
 from gpzed.workflows.predict import undone_if_changed
 from gpzed.workflows.prediction_plan import PredictionRequest, PredictReport, manifest
 from gpzed.workflows.resume import FinishedChunks
-from gpzed.workflows.schema import matching_schema
+from gpzed.workflows.schema import absent_bands_text, matching_schema
 
+RUN = "gpzed_run_sha256"
+"""Property of a catalogue we write: the hash of all that decides what is in it."""
+NESTED = "z_pdf"
+"""Nested column of the Gaussians, with the fields weight, mean and std."""
 _models: dict[str, PhotozModel] = {}  # of this process, by their hash
 
 
@@ -123,20 +130,45 @@ def predict(
     Returns
     -------
     DataFrame
-        The same rows, index and columns (or those of `options.columns`), and those of `gpzed predict` after them.
+        The same rows, index and columns (or those of `options.columns`), and those of `gpzed predict` after them; in a
+        NestedFrame the Gaussians are one nested column, ``z_pdf``, with the fields ``weight``, ``mean`` and ``std``.
     """
     trained = _resolve(model)
-    options = options or trained.config.predict
+    options = settled(options or trained.config.predict, trained.n_components)
     names = [str(name) for name in frame.columns]
     found = _schema(names, trained, schema)
     kept = names if options.columns is None else [name for name in names if name in options.columns]
     if len(frame):
         table = Catalog({name: _numbers(frame[name], name) for name in needed_columns(found)})
-        columns = predict_columns(predict_table(trained, table, found)[0], options)
+        columns = predict_columns(predict_table(trained, table, found, exact=options.exact)[0], options)
     else:
         dtype = column_dtype(options, trained.n_components)
-        columns = {name: np.empty(0, dtype[name]) for name in dtype.names or ()}
-    return frame[[name for name in kept if name not in columns]].assign(**columns)
+        columns = {name: np.empty((0, *dtype[name].shape), dtype[name].base) for name in dtype.names or ()}
+    kept = [name for name in kept if name not in columns and name != NESTED]
+    return frame[kept].assign(**_as_frame_columns(as_lists(columns, options), frame))
+
+
+def _as_frame_columns(columns: dict[str, Any], frame: Any) -> dict[str, Any]:
+    """Return columns as a data frame holds them: Gaussians as one nested column, if it is one of nested-pandas."""
+    import pandas as pd
+    import pyarrow as pa
+
+    lists = {name: to_arrow(pa, values, None) for name, values in columns.items() if _is_nested(values)}
+    plain = {name: values for name, values in columns.items() if name not in lists}
+    if type(frame).__name__ == "NestedFrame" and set(GAUSSIANS) == set(lists):
+        from nested_pandas.series.ext_array import NestedExtensionArray
+
+        variable = [lists[name].cast(pa.list_(pa.float32())) for name in GAUSSIANS]
+        fields = pa.StructArray.from_arrays(variable, names=[name.removeprefix(f"{NESTED}_") for name in GAUSSIANS])
+        series = pd.Series(NestedExtensionArray(fields), index=frame.index)
+        return {**{name: plain[name] for name in plain}, NESTED: series}
+    arrow = {name: values.cast(pa.list_(values.type.value_type)) for name, values in lists.items()}
+    made = {name: pd.Series(pd.arrays.ArrowExtensionArray(values), index=frame.index) for name, values in arrow.items()}
+    return {name: made.get(name, plain.get(name)) for name in columns}
+
+
+def _is_nested(values: Any) -> bool:
+    return isinstance(values, Lists) or values.ndim > 1
 
 
 def _resolve(model: Any) -> PhotozModel:
@@ -186,6 +218,8 @@ def predict_hats(request: PredictionRequest) -> PredictReport:
     The output is a collection, with right ascension and declination in any case. Flags and sentinels are not counted.
     """
     start, lsdb, target = time.perf_counter(), _require_lsdb(), request.output
+    if request.pdf_file is not None:
+        raise ConfigError("`pdf_file` is for one catalogue file; HATS catalogues have their densities nested in them")
     identity = identify(request.catalogue)
     with _computing(request.cluster) as client:
         shared = open_model(request.model, client)
@@ -196,16 +230,28 @@ def predict_hats(request: PredictionRequest) -> PredictReport:
         names = [str(name) for name in opened.columns]
         schema = request.matching_schema(names)
         request.announce(schema)
-        options = _with_position(request.options, names, (info.ra_column, info.dec_column))
+        absent = absent_bands_text(schema, request.model.schema, names)
+        warn_all([f"'{request.catalogue}': {absent}: taken as not observed"] if absent else [])
+        options = settled(request.options, request.model.n_components)
+        options = _with_position(options, names, (info.ra_column, info.dec_column))
         result = opened.map_partitions(predict, shared, options, request.schema)
         request.progress.say(f"{len(opened.get_healpix_pixels())} partitions of '{request.catalogue}'")
         run = manifest(request.model, identity, schema, options)
-        with _held(request, run), undone_if_changed(identity, lambda: shutil.rmtree(target, ignore_errors=True)):
-            _write(result, target, shared.digest, request.resume, client)
-            identity.check_unchanged()
+        pdf = request.model.metadata(_no_info(request, names), schema, options)["gpzed_pdf"]
+        written = {"gpzed_model_sha256": shared.digest, RUN: _digest(run), "gpzed_pdf": json.dumps(pdf)}
+        if request.resume and _is_complete(target, written[RUN]):
+            request.progress.say(f"'{target}' is complete already")
+        else:
+            with _held(request, run), undone_if_changed(identity, lambda: shutil.rmtree(target, ignore_errors=True)):
+                _write(result, target, written, request.resume, client)
+                identity.check_unchanged()
         n_rows = len(lsdb.open_catalog(target))
     added = tuple(added_columns(options, request.model.n_components))
     return PredictReport(str(target), n_rows, 0, schema, None, {}, added, time.perf_counter() - start)
+
+
+def _no_info(request: PredictionRequest, names: list[str]) -> CatalogInfo:
+    return CatalogInfo(os.fspath(request.catalogue), "parquet", tuple(names), {}, {}, 0, {})
 
 
 @contextlib.contextmanager
@@ -226,14 +272,25 @@ def _held(request: PredictionRequest, run: dict[str, Any]) -> Iterator[None]:
         chunks.release()
 
 
-def _write(result: Any, target: Path, digest: str, resume: bool, client: Any) -> None:
+def _digest(run: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
+
+
+def _is_complete(target: Path, run: str) -> bool:
+    """Tell whether a run was stopped after its last file was written, when nothing is left to resume."""
+    if not (target / "collection.properties").exists() or FinishedChunks.is_there(target):
+        return False
+    return any(f"{RUN}={run}" in file.read_text() for file in target.glob("*/hats.properties"))
+
+
+def _write(result: Any, target: Path, properties: dict[str, str], resume: bool, client: Any) -> None:
     try:
         result.write_catalog(
             target,
             catalog_name=target.name,
             resume=resume,
             progress_bar=False,
-            addl_hats_properties={"gpzed_model_sha256": digest},
+            addl_hats_properties=properties,
         )
     except (RuntimeError, OSError) as error:
         if client is not None and client.status != "running":

@@ -17,6 +17,7 @@ from gpzed.distributed.engine import attempt
 from gpzed.errors import ConfigError
 from gpzed.features import count_flags
 from gpzed.progress import Task
+from gpzed.workflows.cautions import Seen, warn_all
 from gpzed.workflows.predict import PredictionRun, undone_if_changed
 from gpzed.workflows.prediction_plan import PredictionPlan, PredictionRequest, PredictReport, plan_prediction
 from gpzed.workflows.resume import FinishedChunks
@@ -33,6 +34,7 @@ class _FileReport:
     is_new: bool
     flags: Counter[str]
     sentinels: SentinelReport | None
+    seen: Seen | None  # what its rows are like, if they were computed now
 
 
 def predict_folder(request: PredictionRequest) -> PredictReport:
@@ -120,14 +122,14 @@ def predict_file(plan: PredictionPlan, source: Path, target: Path, n_threads: in
         flags: Counter[str] = Counter()
         for table in iter_catalog(target, columns=["z_flags"]):
             flags.update(count_flags(table["z_flags"]))
-        return _FileReport(info.n_rows, False, flags, None)
+        return _FileReport(info.n_rows, False, flags, None, None)
     target.parent.mkdir(parents=True, exist_ok=True)
     metadata = {**plan.metadata, "gpzed_input": source.name, "gpzed_input_rows": info.n_rows}
     identity = plan.identity.of_file(source)
     plan = dataclasses.replace(plan, info=info, identity=identity, output=target, metadata=metadata)
     run = PredictionRun(plan, None, n_threads)
     run.execute(Task())
-    return _FileReport(run.n_rows, True, run.flags, run.sentinels)
+    return _FileReport(run.n_rows, True, run.flags, run.sentinels, run.seen)
 
 
 def _remove(target: Path, names: list[Path]) -> None:
@@ -138,10 +140,16 @@ def _remove(target: Path, names: list[Path]) -> None:
 def _report(plan: PredictionPlan, reports: list[_FileReport], seconds: float) -> PredictReport:
     flags: Counter[str] = Counter()
     sentinels: SentinelReport | None = None
+    seen: Seen | None = None
     for report in reports:
         flags.update(report.flags)
         if report.sentinels is not None:
             sentinels = report.sentinels if sentinels is None else sentinels + report.sentinels
+        if report.seen is not None:
+            seen = report.seen if seen is None else seen + report.seen
     n_rows = sum(report.n_rows for report in reports)
     n_resumed = sum(report.n_rows for report in reports if not report.is_new)
-    return PredictReport(str(plan.output), n_rows, n_resumed, plan.schema, sentinels, flags, tuple(plan.added), seconds)
+    said = warn_all(plan.cautions(seen))
+    return PredictReport(
+        str(plan.output), n_rows, n_resumed, plan.schema, sentinels, flags, tuple(plan.added), seconds, said
+    )

@@ -33,6 +33,7 @@ from gpzed.errors import ConfigError
 from gpzed.features import FeatureTransformer, WeightConfig, split_by_column
 from gpzed.progress import Progress
 from gpzed.workflows.inputs import make_inputs
+from gpzed.workflows.labels import labels_of, with_labels
 from gpzed.workflows.schema import open_info, resolve_schema, warn_of_lost_bands
 from gpzed.workflows.training_set import TrainingSet, prepare_table, usable_rows, used_columns
 
@@ -46,8 +47,13 @@ def prepare_on_cluster(
     client: Any, catalogue: str | os.PathLike[str], config: RunConfig, progress: Progress
 ) -> tuple[TrainingSet, list[Any]]:
     """Let the workers read: a sample for this process, with the hash of all files, and the rows to train on."""
+    if config.target.catalogue:
+        raise ConfigError(
+            "rows that workers read themselves cannot be made to look like a target; train without a cluster, on a "
+            "file or a sample of the folder, or leave the target out"
+        )
     info = open_info(catalogue, config.schema)
-    schema = resolve_schema(info.names, config.schema)
+    schema = resolve_schema(info.names, config.schema, info.units)
     warn_of_lost_bands(info.names, schema, config.schema, progress)
     source = Source(tuple(used_columns(info, schema, config)), schema, config)
     files = ClusterCatalogue(client, info, source)
@@ -101,14 +107,15 @@ class Loader:
     transformer: FeatureTransformer
     mean_weight: float
 
-    def __call__(self, file: Path, start: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
-        """Return inputs, redshifts, weights and errors of the inputs of the training rows of a file."""
+    def __call__(self, file: Path, start: int) -> tuple[FloatArray | None, ...]:
+        """Return inputs, redshifts, weights, errors of the inputs and of redshifts, and doubts, of rows of a file."""
         schema, config = self.source.schema, self.source.config
-        table = self.source.read(file, start)
+        table = with_labels(self.source.read(file, start), schema, config)[0]
         table = usable_rows(table.take(table[SPLIT_COLUMN] == 0), schema, config)[0]
         inputs = make_inputs(table, schema, config.sentinels, self.transformer)
         weights = raw_weights(table, schema, config) / self.mean_weight
-        return inputs.X, table.floats(str(schema.redshift)), weights, inputs.X_std
+        labels = labels_of(table, schema)
+        return inputs.X, labels.z, weights, inputs.X_std, labels.std, labels.wrong
 
 
 def raw_weights(table: Catalog, schema: PhotometrySchema, config: RunConfig) -> FloatArray:
@@ -126,6 +133,11 @@ class ClusterCatalogue:
             raise ConfigError(
                 f'`method` in [weights] is "{source.config.weights.method}", which needs all rows at once; on a '
                 f"cluster use one of {', '.join(WEIGHTS)}, or leave out --dask"
+            )
+        if len(source.config.schema.redshifts) > 1 or source.config.schema.redshift_quality:
+            raise ConfigError(
+                "several redshift columns, or quality flags, need all rows at once to learn their errors; on a cluster "
+                "name one column with --redshift, or leave out --dask"
             )
         self.client, self.info, self.source = client, info, source
         self.files = [file.resolve() for file in parquet_files(Path(info.path))]

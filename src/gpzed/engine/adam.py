@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpzed._types import FloatArray
+from gpzed._types import AnyArray
 
 PEAK_RATE = 0.02
 WARM_UP = 0.3
@@ -26,23 +26,29 @@ MEMORY = 0.05
 class Adam:
     """Parameters `theta` on their way, their `mean` over the last steps, and the `count` of these.
 
-    The schedule is made for `total` steps.
+    The schedule is made for `total` steps. `decay` (like theta), in units of the learning rate, draws parameters to
+    zero (Loshchilov & Hutter 2019). All is done in the precision of theta.
     """
 
-    def __init__(self, theta: FloatArray, total: int) -> None:
+    def __init__(
+        self, theta: AnyArray, total: int, peak_rate: float = PEAK_RATE, decay: AnyArray | None = None
+    ) -> None:
+        self._peak_rate, self._decay = peak_rate, decay
         self.theta, self.mean, self.count = theta.copy(), theta.copy(), 0
         self._first, self._second = np.zeros_like(theta), np.zeros_like(theta)
         self._total, self._bias = total, 1.0
 
-    def step(self, gradient: FloatArray, scale: float) -> float:
+    def step(self, gradient: AnyArray, scale: float) -> float:
         """Take a step against `scale` times a gradient; return the norm of that."""
-        rate, momentum = schedule(self.count / self._total)
+        rate, momentum = schedule(self.count / self._total, self._peak_rate)
         self.count += 1
         self._bias *= momentum
         norm = abs(scale) * float(np.sqrt(np.cumsum(gradient * gradient)[-1]))  # in order, whatever the BLAS
         g = (scale * MAX_NORM / norm if norm > MAX_NORM else scale) * gradient
         self._first += (1.0 - momentum) * (g - self._first)
         self._second += (1.0 - DECAY) * (g * g - self._second)
+        if self._decay is not None:
+            self.theta -= rate * self._decay * self.theta
         rate /= 1.0 - self._bias  # corrections for the start at zero, of the mean and the mean square
         root_scale = 1.0 / (1.0 - DECAY**self.count)
         self.theta -= rate * self._first / (np.sqrt(self._second * root_scale) + EPSILON)
@@ -50,10 +56,11 @@ class Adam:
         return norm
 
 
-def schedule(progress: float) -> tuple[float, float]:
+def schedule(progress: float, peak_rate: float = PEAK_RATE) -> tuple[float, float]:
     """Return learning rate and momentum at a point, 0 to 1, of the schedule."""
     rising = progress < WARM_UP
     position = progress / WARM_UP if rising else (progress - WARM_UP) / (1.0 - WARM_UP)
-    height = 0.5 * (1.0 - np.cos(np.pi * position)) if rising else 0.5 * (1.0 + np.cos(np.pi * position))
-    low = PEAK_RATE / 25.0 if rising else 0.0
-    return low + (PEAK_RATE - low) * height, MOMENTUM[0] + (MOMENTUM[1] - MOMENTUM[0]) * height
+    wave = float(np.cos(np.pi * position))
+    height = 0.5 * (1.0 - wave) if rising else 0.5 * (1.0 + wave)
+    low = peak_rate / 25.0 if rising else 0.0
+    return low + (peak_rate - low) * height, MOMENTUM[0] + (MOMENTUM[1] - MOMENTUM[0]) * height

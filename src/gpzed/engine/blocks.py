@@ -8,7 +8,7 @@ alone, so that they do not depend on the number of threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -51,8 +51,8 @@ class Engine(Summing, Protocol):
         """
         ...
 
-    def set_variance(self, kernel: Callable[..., FloatArray | None] | None, *arguments: Any) -> None:
-        """Let blocks carry the variance ``kernel(block, scratch, *arguments)`` from now on; none without a kernel."""
+    def set_givens(self, kernel: Callable[..., Givens] | None, *arguments: Any) -> None:
+        """Let blocks carry what ``kernel(block, scratch, *arguments)`` gives from now on; nothing without a kernel."""
         ...
 
 
@@ -63,6 +63,23 @@ class Rows(NamedTuple):
     y: FloatArray  # (n,) targets
     omega: FloatArray  # (n,) weights
     blur: IntArray | None = None  # (n,) how the inputs are uncertain: 0 not at all; all 0 if None
+    label_variance: FloatArray | None = None  # (n,) variance of the errors of the targets
+    wrong: FloatArray | None = None  # (n,) probability that the target is not that of the row at all
+
+
+class Labels(NamedTuple):
+    """What is known of the targets of a block beyond their values."""
+
+    weight: FloatArray  # (n,) weights of the rows if all targets are right
+    variance: FloatArray | None  # (n,) of the errors of the targets
+    wrong: FloatArray | None  # (n,) probability that a target is not that of its row at all
+
+
+class Givens(NamedTuple):
+    """What the objective takes as given in the rows of a block, set between stages."""
+
+    v: FloatArray | None = None  # (n,) or (K, n) variance that uncertain inputs add to the noise (of every head)
+    trust: FloatArray | None = None  # (n,) probability that the target is right, which multiplies the weight
 
 
 @dataclass(frozen=True)
@@ -73,7 +90,17 @@ class Block:
     y: FloatArray  # (n,)
     omega: FloatArray  # (n,)
     blur: int = 0  # how the inputs are uncertain; 0 not at all
-    v: FloatArray | None = None  # (n,) or (K, n) variance that uncertain inputs add to the noise (of every head)
+    v: FloatArray | None = None  # (n,) or (K, n) variance beside that of the noise (of every head)
+    labels: Labels | None = None  # what is known of the targets
+
+    def given(self, givens: Givens) -> Block:
+        """Return these rows with what the objective takes as given: it adds to the labels' variance and weight."""
+        if self.labels is None:
+            return replace(self, v=givens.v)
+        added, own, trust = givens.v, self.labels.variance, givens.trust
+        v = own if added is None else added if own is None else added + own
+        weight = self.labels.weight
+        return replace(self, v=v, omega=weight if trust is None else weight * trust)
 
     @classmethod
     def of_inputs(cls, X: FloatArray, blur: int = 0) -> Block:
@@ -142,19 +169,24 @@ def cut(rows: Rows, size: int) -> list[Block]:
     Rows that are blurred alike come together.
     """
     X, y, omega = (np.asarray(array, dtype=np.float64, order="C") for array in rows[:3])
-    blur = Rows(*rows).blur
+    rows = Rows(X, y, omega, *rows[3:])
+    blur = rows.blur
+
     count = -(-len(y) // size)
     if count > 8:
         size = -(-len(y) // (-(-count // 4) * 4))
     if blur is None or not blur.any():
-        return [
-            Block(np.ascontiguousarray(X[i : i + size].T), y[i : i + size], omega[i : i + size])
-            for i in range(0, len(y), size)
-        ]
-    return [
-        Block(np.ascontiguousarray(X[index].T), y[index], omega[index], blur=int(blur[index[0]]))
-        for index in by_blur(blur, size)
-    ]
+        return [block_of(rows, slice(i, i + size)) for i in range(0, len(y), size)]
+    return [block_of(rows, index, int(blur[index[0]])) for index in by_blur(blur, size)]
+
+
+def block_of(rows: Rows, index: slice | IntArray, blur: int = 0) -> Block:
+    """Return some rows, all blurred alike, as a block."""
+    block = Block(np.ascontiguousarray(rows.X[index].T), rows.y[index], rows.omega[index], blur)
+    if rows.label_variance is None and rows.wrong is None:
+        return block
+    variance, wrong = (None if array is None else array[index] for array in (rows.label_variance, rows.wrong))
+    return replace(block, labels=Labels(block.omega, variance, wrong)).given(Givens())
 
 
 def by_blur(blur: IntArray, size: int) -> list[IntArray]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
-from gpzed._types import FloatArray
-from gpzed.engine.blocks import Block, Kernel, Rows, Scratch, Sums, add, block_rows, cut, groups, sum_blocks
+from gpzed.engine.blocks import Block, Givens, Kernel, Rows, Scratch, Sums, add, block_rows, cut, groups, sum_blocks
 from gpzed.engine.threads import Team
 
 
@@ -22,7 +20,7 @@ class StreamEngine:
         self._width = width
         self._team = Team(n_threads)
         self._reader = Team(1)
-        self._variances: list[FloatArray | None] = []  # of the blocks in order
+        self._givens: list[Givens] = []  # of the blocks in order
         self.n, self.d, self.sum_omega = 0, 0, 0.0
         for X, _, omega, *_ in source:
             self.n += X.shape[0]
@@ -47,26 +45,27 @@ class StreamEngine:
         """Begin passes that belong together; a stream keeps nothing between them."""
         return self
 
-    def set_variance(self, kernel: Callable[..., FloatArray | None] | None, *arguments: Any) -> None:
-        """Let blocks carry the variance ``kernel(block, scratch, *arguments)`` from now on; none without a kernel."""
-        self._variances, team = [], self._team
+    def set_givens(self, kernel: Callable[..., Givens] | None, *arguments: Any) -> None:
+        """Let blocks carry what ``kernel(block, scratch, *arguments)`` gives from now on; nothing without a kernel."""
+        team = self._team
         if kernel is None:
+            self._givens = []
             return
-        values: list[FloatArray | None] = []
+        values: list[Givens] = []
         for blocks in self._chunks():
             values += team.map(lambda block: kernel(block, Scratch(team.buffers()), *arguments), blocks)
-        self._variances = values
+        self._givens = values
 
     def _chunks(self) -> Iterator[list[Block]]:
-        """Read the chunks of rows, each cut into blocks with their variances."""
+        """Read the chunks of rows, each cut into blocks with their givens."""
         chunks = iter(self._source)
         count = 0
         pending = self._reader.submit(next, chunks, None)
         while (rows := pending.result()) is not None:
             pending = self._reader.submit(next, chunks, None)
             blocks = cut(rows, block_rows(self._width))
-            variances = self._variances[count : count + len(blocks)]
-            if variances:
-                blocks = [replace(block, v=v) for block, v in zip(blocks, variances, strict=True)]
+            givens = self._givens[count : count + len(blocks)]
+            if givens:
+                blocks = [block.given(one) for block, one in zip(blocks, givens, strict=True)]
             count += len(blocks)
             yield blocks

@@ -7,14 +7,13 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from gpzed._types import FloatArray, IntArray
-from gpzed.engine.blocks import Kernel, Rows, Scratch, Sums, add, block_rows, by_blur, cut, groups, sum_blocks
+from gpzed.engine.blocks import Givens, Kernel, Rows, Scratch, Sums, add, block_rows, by_blur, cut, groups, sum_blocks
 
 SPARE_ROWS, SPARE_COLUMNS = 64, 4
 """Rows, and numbers per row, by which the memory kept of a block is larger: kernels fill up vectors and cache lines."""
@@ -25,7 +24,7 @@ class ThreadEngine:
 
     Parameters
     ----------
-    X, y, omega, blur
+    X, y, omega, blur, label_variance, wrong
         As in `Rows`; weights are ones if None.
     width : int
         Numbers per row that kernels hold at once (basis functions), for the size of the blocks.
@@ -41,6 +40,8 @@ class ThreadEngine:
         y: FloatArray,
         omega: FloatArray | None = None,
         blur: IntArray | None = None,
+        label_variance: FloatArray | None = None,
+        wrong: FloatArray | None = None,
         *,
         width: int = 100,
         n_threads: int | None = None,
@@ -49,7 +50,7 @@ class ThreadEngine:
         self.n, self.d = X.shape
         omega = np.ones(self.n) if omega is None else omega
         self.sum_omega = float(omega.sum())
-        self._blocks = cut(Rows(X, y, omega, blur), block_rows(width))
+        self._blocks = cut(Rows(X, y, omega, blur, label_variance, wrong), block_rows(width))
         self._width, self._n_threads, self._keep_bytes = width, n_threads, keep_bytes
         self._prepare()
 
@@ -85,11 +86,11 @@ class ThreadEngine:
         self._owner = passes = ThreadPasses(self)
         return passes
 
-    def set_variance(self, kernel: Callable[..., FloatArray | None] | None, *arguments: Any) -> None:
-        """Let blocks carry the variance ``kernel(block, scratch, *arguments)`` from now on; none without a kernel."""
-        team, run = self._team, kernel or (lambda *_: None)
+    def set_givens(self, kernel: Callable[..., Givens] | None, *arguments: Any) -> None:
+        """Let blocks carry what ``kernel(block, scratch, *arguments)`` gives from now on; nothing without a kernel."""
+        team, run = self._team, kernel or (lambda *_: Givens())
         values = team.map(lambda block: run(block, Scratch(team.buffers()), *arguments), self._blocks)
-        self._blocks = [replace(block, v=v) for block, v in zip(self._blocks, values, strict=True)]
+        self._blocks = [block.given(givens) for block, givens in zip(self._blocks, values, strict=True)]
 
     def _sum(self, kernel: Kernel, arguments: tuple[Any, ...], keep: bool = False, recall: bool = False) -> Sums:
         team = self._team

@@ -23,6 +23,7 @@ from gpzed.evaluation.metrics import (
     evaluate,
     fraction_retained,
     mll,
+    odds,
     outlier_fraction,
     pit,
     pit_ad,
@@ -41,6 +42,7 @@ from gpzed.evaluation.rejection import (
     retained_curve,
 )
 from gpzed.evaluation.resampling import BootstrapResult, bootstrap, bootstrap_metrics
+from gpzed.evaluation.risk import outlier_risk
 from gpzed.evaluation.selection import Selection, select
 from gpzed.evaluation.stack import RedshiftDistribution, Stack, stack
 
@@ -70,7 +72,9 @@ __all__ = [
     "evaluate",
     "fraction_retained",
     "mll",
+    "odds",
     "outlier_fraction",
+    "outlier_risk",
     "pit",
     "pit_ad",
     "pit_cvm",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +13,7 @@ from gpzed._types import FloatArray, IntArray
 from gpzed.evaluation import _checks
 from gpzed.evaluation._checks import Weights
 from gpzed.evaluation.metrics import lookup, per_object_values
+from gpzed.evaluation.reductions import average, root_average
 from gpzed.evaluation.rejection import count_kept, order_by_variance
 from gpzed.prediction import Prediction
 
@@ -25,6 +27,8 @@ PAPER_WIDTH = 0.1
 class BinnedMetrics:
     """Metrics in b bins at f fractions kept: `values` by name, each of shape (f, b), NaN in empty bins.
 
+    `errors` has standard errors of those that are means, or roots of means, of the objects.
+
     `edges` (b + 1,) are those of the bins; `fractions` (f,) those of all objects kept, by smallest predicted variance;
     `counts` (f, b) says how many objects are in each bin.
     """
@@ -33,6 +37,7 @@ class BinnedMetrics:
     fractions: FloatArray
     counts: IntArray
     values: dict[str, FloatArray]
+    errors: dict[str, FloatArray] = field(default_factory=dict)
 
     @property
     def centers(self) -> FloatArray:
@@ -41,14 +46,18 @@ class BinnedMetrics:
 
 
 NEGLIGIBLE = 1e-6
-"""Part of the standard deviation below which a contribution to it counts as none."""
+"""Part of the standard deviation below which a contribution to it is a rounding error, and counts as none."""
+FAINTEST = 1e-4
+"""Part of the largest standard deviation that figures still show."""
+BOX = ("low", "q1", "median", "q3", "high")
 
 
 @dataclass(frozen=True)
 class BoxStatistics:
     """Box-plot statistics in b bins: whiskers `low` and `high`, quartiles and median, each (b,), NaN in empty bins.
 
-    `edges` (b + 1,) are those of the bins, `counts` (b,) the objects in each.
+    `edges` (b + 1,) are those of the bins, `counts` (b,) the objects in each, `whiskers` the quantiles at which these
+    end.
     """
 
     edges: FloatArray
@@ -58,6 +67,7 @@ class BoxStatistics:
     median: FloatArray
     q3: FloatArray
     high: FloatArray
+    whiskers: tuple[float, float] = (0.0, 1.0)
 
 
 def binned_metrics(
@@ -103,6 +113,7 @@ def binned_metrics(
     n_bins = len(bin_edges) - 1
     counts = np.zeros((len(kept), n_bins), dtype=np.intp)
     scores = {name: np.full((len(kept), n_bins), np.nan) for name in values}
+    errors = {name: scores[name].copy() for name in values if lookup(name).reduce in (average, root_average)}
     for i, k in enumerate(count_kept(len(z), kept)):
         rows = order[:k]
         for b, inside in enumerate(_groups(index[rows], n_bins)):
@@ -111,7 +122,21 @@ def binned_metrics(
             if weight[chosen].any():
                 for name, column in scores.items():
                     column[i, b] = lookup(name).reduce(values[name][chosen], weight[chosen])
-    return BinnedMetrics(bin_edges, kept, counts, scores)
+                for name, column in errors.items():
+                    column[i, b] = _standard_error(name, values[name][chosen], weight[chosen])
+    return BinnedMetrics(bin_edges, kept, counts, scores, errors)
+
+
+def _standard_error(name: str, values: FloatArray, weight: FloatArray) -> float:
+    """Return the standard error of a mean of objects, or of the square root of one; NaN for a single object."""
+    mean = average(values, weight)
+    effective = weight.sum() ** 2 / np.dot(weight, weight)
+    if effective <= 1.0 or not np.isfinite(mean):
+        return float("nan")
+    error = float(np.sqrt(average((values - mean) ** 2, weight) / (effective - 1.0)))
+    if lookup(name).reduce is average:
+        return error
+    return error / (2.0 * np.sqrt(mean)) if mean > 0 else 0.0
 
 
 def uncertainty_boxes(
@@ -141,17 +166,27 @@ def uncertainty_boxes(
     }
     boxes = {}
     for name, variance in parts.items():
-        std = np.sqrt(variance)
+        std = np.sqrt(np.where(variance > NEGLIGIBLE**2 * prediction.variance, variance, 0.0))
         levels = [low, 0.25, 0.5, 0.75, high]
         quantiles = [np.quantile(std[g], levels) if len(g) else np.full(5, np.nan) for g in groups]
-        boxes[name] = BoxStatistics(bin_edges, counts, *np.array(quantiles).T)
+        boxes[name] = replace(BoxStatistics(bin_edges, counts, *np.array(quantiles).T), whiskers=(low, high))
     return boxes
 
 
-def parts_to_show(boxes: Mapping[str, BoxStatistics]) -> list[str]:
-    """Return the parts of the standard deviation that are more than rounding errors of the largest of them."""
-    largest = {name: float(np.nanmax(box.high, initial=0.0)) for name, box in boxes.items()}
-    return [name for name, std in largest.items() if std > NEGLIGIBLE * max(largest.values())]
+def drawable(boxes: Mapping[str, BoxStatistics]) -> dict[str, BoxStatistics]:
+    """Return the parts that a logarithmic axis can show: not rounding errors, and none far below the largest.
+
+    Values below a ten-thousandth of the largest are raised to it, bins whose median is below are empty, and parts
+    without any other bin are left out.
+    """
+    floor = FAINTEST * max((float(np.nanmax(box.high, initial=0.0)) for box in boxes.values()), default=0.0)
+    shown = {}
+    for name, box in boxes.items():
+        seen = box.median > floor
+        if seen.any():
+            parts: Any = {item: np.where(seen, np.maximum(getattr(box, item), floor), np.nan) for item in BOX}
+            shown[name] = replace(box, counts=np.where(seen, box.counts, 0), **parts)
+    return shown
 
 
 def _bins(z: FloatArray, by: ArrayLike | None, edges: ArrayLike | None) -> tuple[IntArray, FloatArray]:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from gpzed._types import FloatArray
 from gpzed.evaluation import _checks
 from gpzed.evaluation._checks import Weights
-from gpzed.evaluation.metrics import average, root_average, scaled_deviation
+from gpzed.evaluation.reductions import average, root_average, scaled_deviation
 from gpzed.prediction import Prediction
 
 
@@ -64,7 +64,7 @@ class Reliability:
 
 @dataclass(frozen=True)
 class Pulls:
-    """Residuals in units of the predicted standard deviation, `values` (n,): standard normal for a calibrated Gaussian.
+    """``(z_phot - z_spec) / z_std``, with the mean as z_phot: `values` (n,), standard normal for a calibrated Gaussian.
 
     `mean` and `std` are their weighted moments; `scaled_deviation`, 1.4826 times the median absolute deviation, is the
     width without the outliers.
@@ -135,7 +135,7 @@ def reliability(
 def pulls(z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = None) -> Pulls:
     """Return residuals divided by the predicted standard deviation, and their width."""
     z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
-    values = (z - prediction.mean) / prediction.std
+    values = (prediction.mean - z) / prediction.std
     mean = average(values, weight)
     std = root_average((values - mean) ** 2, weight)
     return Pulls(values, mean, std, scaled_deviation(values, weight))

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 
 HEADINGS: tuple[tuple[str, str, str], ...] = (
     ("n", "n", ",.0f"),
-    ("rmse", "RMSE", ".4f"),
+    ("rmse", "RMSE of dz/(1+z)", ".4f"),
     ("mll", "MLL", ".3f"),
     ("fr_0.15", "FR0.15 %", ".2f"),
     ("fr_0.05", "FR0.05 %", ".2f"),
-    ("bias", "bias", "+.5f"),
+    ("bias", "bias of dz/(1+z)", "+.5f"),
     ("sigma_nmad", "sigma_NMAD", ".4f"),
+    ("outliers_0.15", "outliers > 0.15", ".4f"),
+    ("odds", "ODDS", ".3f"),
     ("crps", "CRPS", ".4f"),
     ("cde_loss", "CDE loss", ".2f"),
     ("pit_ks", "PIT KS", ".4f"),
@@ -19,6 +21,20 @@ HEADINGS: tuple[tuple[str, str, str], ...] = (
     ("coverage_95", "in 95 %", ".3f"),
 )
 """Name, heading and format of the metrics of a table, ``n`` the number of objects."""
+CHALLENGE: tuple[tuple[str, str, str], ...] = (
+    ("median_bias", "median bias", "+.5f"),
+    ("clipped_mean", "clipped mean", "+.5f"),
+    ("clipped_std", "clipped std", ".4f"),
+    ("outliers_clipped", "outliers > 3 std", ".4f"),
+    ("outliers_0.2", "outliers > 0.2", ".4f"),
+    ("sigma_mad", "sigma_MAD", ".4f"),
+    ("pit_cvm", "PIT CvM", ".4g"),
+    ("pit_ad_2sample", "PIT AD", ".4g"),
+    ("pit_outliers", "PIT outliers", ".4f"),
+)
+"""The same of DESC's photo-z challenge, beside PIT KS and CDE loss."""
+SIGN = "RMSE, bias and widths are those of dz/(1+z), dz = z_phot - z_spec: a positive bias means redshifts too high"
+"""What is said wherever a bias is shown."""
 
 
 def shown(scores: Mapping[str, float]) -> dict[str, str]:

@@ -18,6 +18,21 @@ from numpy.typing import ArrayLike
 from gpzed._types import FloatArray
 from gpzed.evaluation import _checks
 from gpzed.evaluation._checks import Weights
+from gpzed.evaluation.reductions import (
+    anderson_darling,
+    average,
+    clipped_location,
+    clipped_scale,
+    clipped_share,
+    cramer_von_mises,
+    kolmogorov_smirnov,
+    rail_deviation,
+    root_average,
+    scaled_deviation,
+    three_sigma_share,
+    two_sample_anderson_darling,
+    weighted_median,
+)
 from gpzed.prediction import Prediction
 
 PointEstimate: TypeAlias = Literal["z_phot", "best", "mean", "median", "mode"]
@@ -28,8 +43,10 @@ BRIER_EDGES: FloatArray = np.arange(61, dtype=np.float64) / 10
 """Bins of the Brier score; the outer ones are open, so that every object and all probability fall in some bin."""
 BRIER_CHUNK = 1 << 14
 """Objects whose bin probabilities are in memory at once."""
-PIT_CLIP = 2.0**-53
-"""PIT values are kept this far from 0 and 1, for the logarithms of the Anderson-Darling statistic."""
+ODDS_WIDTH = 0.06
+"""ODDS is the probability within this times 1 + z_phot of z_phot."""
+PIT_ENDS = 1e-4
+"""PIT values closer than this to 0 or 1 are those of catastrophic outliers."""
 
 
 def evaluate(z_spec: ArrayLike, prediction: Prediction, sample_weight: Weights = None) -> dict[str, float]:
@@ -66,15 +83,15 @@ def evaluate(z_spec: ArrayLike, prediction: Prediction, sample_weight: Weights =
 
 
 def normalised_residual(z: FloatArray, prediction: Prediction, point: PointEstimate = "z_phot") -> FloatArray:
-    """Return ``(z_spec - z_phot) / (1 + z_spec)``, the sign as in section 6.3 of the paper."""
+    """Return ``(z_phot - z_spec) / (1 + z_spec)``: the sign of the field, not that of section 6.3 of the paper."""
     if point not in get_args(PointEstimate):
         raise ValueError(f"`point` is {point!r}; expected one of {', '.join(map(repr, get_args(PointEstimate)))}.")
     z_phot: FloatArray = getattr(prediction, point)
-    return (z - z_phot) / (1 + z)
+    return (z_phot - z) / (1 + z)
 
 
 def squared_error(z: FloatArray, prediction: Prediction, point: PointEstimate = "z_phot") -> FloatArray:
-    """Return ``((z_spec - z_phot) / (1 + z_spec))^2``."""
+    """Return ``((z_phot - z_spec) / (1 + z_spec))^2``."""
     return normalised_residual(z, prediction, point) ** 2
 
 
@@ -92,6 +109,30 @@ def _density_loss(z: FloatArray, prediction: Prediction) -> FloatArray:
 
 def _pit(z: FloatArray, prediction: Prediction) -> FloatArray:
     return prediction.cdf(z)
+
+
+def _pit_outlying(z: FloatArray, prediction: Prediction) -> FloatArray:
+    return (np.abs(prediction.cdf(z) - 0.5) > 0.5 - PIT_ENDS).astype(np.float64)
+
+
+def odds(prediction: Prediction, *, width: float = ODDS_WIDTH) -> FloatArray:
+    """Return the ODDS of each object, shape (n,): the probability within ``width (1 + z_phot)`` of z_phot.
+
+    Examples
+    --------
+    >>> from gpzed.prediction import Prediction
+    >>> odds(Prediction.gaussian([0.0], [0.0], [0.06**2])).round(4)
+    array([0.6827])
+    """
+    if not width > 0:
+        raise ValueError(f"`width` is {width}; expected a positive number such as {ODDS_WIDTH}.")
+    z_phot = prediction.z_phot
+    reach = width * (1 + z_phot)
+    return prediction.cdf(z_phot + reach) - prediction.cdf(z_phot - reach)
+
+
+def _odds(z: FloatArray, prediction: Prediction) -> FloatArray:
+    return odds(prediction)
 
 
 def _brier_score(z: FloatArray, prediction: Prediction, edges: FloatArray = BRIER_EDGES) -> FloatArray:
@@ -122,79 +163,18 @@ def _outlying(threshold: float, point: PointEstimate = "z_phot") -> PerObject:
     return per_object
 
 
+def _far(threshold: float) -> PerObject:
+    def per_object(z: FloatArray, prediction: Prediction) -> FloatArray:
+        return (np.abs(normalised_residual(z, prediction)) > threshold).astype(np.float64)
+
+    return per_object
+
+
 def _covered(level: float) -> PerObject:
     def per_object(z: FloatArray, prediction: Prediction) -> FloatArray:
         return (np.abs(prediction.cdf(z) - 0.5) <= 0.5 * level).astype(np.float64)
 
     return per_object
-
-
-# ---------------------------------------------------------------- reductions
-
-
-def average(values: FloatArray, weight: FloatArray) -> float:
-    """Return the weighted mean; objects without weight do not count, not even with a score of -inf."""
-    counted = weight > 0
-    return float(np.dot(weight[counted], values[counted]) / weight.sum())
-
-
-def root_average(values: FloatArray, weight: FloatArray) -> float:
-    """Return the square root of the weighted mean."""
-    return float(np.sqrt(average(values, weight)))
-
-
-def _weighted_median(values: FloatArray, weight: FloatArray) -> float:
-    """Return the median; with unequal weights, where half of the weight lies on either side."""
-    if np.all(weight == weight[0]):
-        return float(np.median(values))
-    order = np.argsort(values, kind="stable")
-    rank = np.cumsum(weight[order])
-    # Two neighbours are averaged when the half falls exactly between them, as np.median does.
-    half = 0.5 * rank[-1]
-    left = np.searchsorted(rank, half * (1 - 1e-12))
-    right = np.searchsorted(rank, half * (1 + 1e-12), side="right")
-    middle = values[order[[left, min(right, len(values) - 1)]]]
-    return float(middle.mean())
-
-
-def scaled_deviation(values: FloatArray, weight: FloatArray) -> float:
-    """Return 1.4826 times the median absolute deviation from the median."""
-    centre = _weighted_median(values, weight)
-    return 1.4826 * _weighted_median(np.abs(values - centre), weight)
-
-
-def _three_sigma_share(values: FloatArray, weight: FloatArray) -> float:
-    """Return the share of values farther from 0 than three times their scaled deviation."""
-    limit = 3 * scaled_deviation(values, weight)
-    return average((np.abs(values) > limit).astype(np.float64), weight)
-
-
-def _steps(pit: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    """Return sorted PIT values (n,), the empirical distribution between them (n + 1,), effective n."""
-    order = np.argsort(pit)
-    height = np.concatenate([[0.0], np.cumsum(weight[order])])
-    return pit[order], height / height[-1], float(weight.sum() ** 2 / np.dot(weight, weight))
-
-
-def _kolmogorov_smirnov(pit: FloatArray, weight: FloatArray) -> float:
-    """Return the largest distance between the distribution of PIT values and the uniform."""
-    u, height, _ = _steps(pit, weight)
-    return float(max((height[1:] - u).max(), (u - height[:-1]).max()))
-
-
-def _cramer_von_mises(pit: FloatArray, weight: FloatArray) -> float:
-    """Return n times the integral of ``(F_n(u) - u)^2``, with the effective n for weights."""
-    u, height, n = _steps(pit, weight)
-    u = np.concatenate([[0.0], u, [1.0]])
-    return float(n * ((u[1:] - height) ** 3 - (u[:-1] - height) ** 3).sum() / 3)
-
-
-def _anderson_darling(pit: FloatArray, weight: FloatArray) -> float:
-    """Return n times the integral of ``(F_n(u) - u)^2 / (u (1 - u))``, exactly, step by step."""
-    u, height, n = _steps(np.clip(pit, PIT_CLIP, 1 - PIT_CLIP), weight)
-    before, after = height[:-1], height[1:]
-    logs = (before**2 - after**2) * np.log(u) + ((1 - after) ** 2 - (1 - before) ** 2) * np.log1p(-u)
-    return float(n * (logs.sum() - 1))
 
 
 # ---------------------------------------------------------------- the table
@@ -217,15 +197,24 @@ METRICS: dict[str, Metric] = {
     "bias": Metric(normalised_residual),
     "sigma_nmad": Metric(normalised_residual, scaled_deviation),
     "outliers_0.15": Metric(_outlying(0.15)),
-    "outliers_3sigma": Metric(normalised_residual, _three_sigma_share),
+    "outliers_3sigma": Metric(normalised_residual, three_sigma_share),
     "crps": Metric(_ranked_score),
     "cde_loss": Metric(_density_loss),
     "brier": Metric(_brier_score),
-    "pit_ks": Metric(_pit, _kolmogorov_smirnov),
-    "pit_cvm": Metric(_pit, _cramer_von_mises),
-    "pit_ad": Metric(_pit, _anderson_darling),
+    "pit_ks": Metric(_pit, kolmogorov_smirnov),
+    "pit_cvm": Metric(_pit, cramer_von_mises),
+    "pit_ad": Metric(_pit, anderson_darling),
     "coverage_68": Metric(_covered(0.68)),
     "coverage_95": Metric(_covered(0.95)),
+    "odds": Metric(_odds, higher_is_better=True),
+    "median_bias": Metric(normalised_residual, weighted_median),
+    "clipped_mean": Metric(normalised_residual, clipped_location),
+    "clipped_std": Metric(normalised_residual, clipped_scale),
+    "outliers_clipped": Metric(normalised_residual, clipped_share),
+    "outliers_0.2": Metric(_far(0.2)),
+    "sigma_mad": Metric(normalised_residual, rail_deviation),
+    "pit_ad_2sample": Metric(_pit, two_sample_anderson_darling),
+    "pit_outliers": Metric(_pit_outlying),
 }
 
 
@@ -271,7 +260,7 @@ def mll(z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = N
 def rmse(
     z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = None, point: PointEstimate = "z_phot"
 ) -> float:
-    """Return the root mean square of ``(z_spec - z_phot) / (1 + z_spec)`` (Eq. 6.2)."""
+    """Return the root mean square of ``(z_phot - z_spec) / (1 + z_spec)`` (Eq. 6.2)."""
     return _score(Metric(partial(squared_error, point=point), root_average), z_spec, prediction, sample_weight)
 
 
@@ -283,7 +272,7 @@ def fraction_retained(
     sample_weight: Weights = None,
     point: PointEstimate = "z_phot",
 ) -> float:
-    """Return FR_e, the percentage of objects with ``|z_spec - z_phot| / (1 + z_spec) < threshold``."""
+    """Return FR_e, the percentage of objects with ``|z_phot - z_spec| / (1 + z_spec) < threshold``."""
     if not threshold > 0:
         raise ValueError(f"`threshold` is {threshold}; expected a positive number such as 0.15.")
     return _score(Metric(_retained(threshold, point)), z_spec, prediction, sample_weight)
@@ -292,14 +281,14 @@ def fraction_retained(
 def bias(
     z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = None, point: PointEstimate = "z_phot"
 ) -> float:
-    """Return the mean of ``(z_spec - z_phot) / (1 + z_spec)``: positive where z_phot is too low."""
+    """Return the mean of ``(z_phot - z_spec) / (1 + z_spec)``: positive where z_phot is too high."""
     return _score(Metric(partial(normalised_residual, point=point)), z_spec, prediction, sample_weight)
 
 
 def sigma_nmad(
     z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = None, point: PointEstimate = "z_phot"
 ) -> float:
-    """Return 1.4826 median |dz - median(dz)| with ``dz = (z_spec - z_phot) / (1 + z_spec)``."""
+    """Return ``1.4826 median(|dz - median(dz)|)`` with ``dz = (z_phot - z_spec) / (1 + z_spec)``."""
     metric = Metric(partial(normalised_residual, point=point), scaled_deviation)
     return _score(metric, z_spec, prediction, sample_weight)
 
@@ -312,11 +301,11 @@ def outlier_fraction(
     sample_weight: Weights = None,
     point: PointEstimate = "z_phot",
 ) -> float:
-    """Return the fraction (0 to 1) of objects with ``|z_spec - z_phot| / (1 + z_spec) >= threshold``.
+    """Return the fraction (0 to 1) of objects with ``|z_phot - z_spec| / (1 + z_spec) >= threshold``.
 
     ``threshold=None`` stands for three times sigma_NMAD of the same objects.
     """
-    metric = Metric(partial(normalised_residual, point=point), _three_sigma_share)
+    metric = Metric(partial(normalised_residual, point=point), three_sigma_share)
     if threshold is not None:
         metric = Metric(_outlying(threshold, point))
     return _score(metric, z_spec, prediction, sample_weight)

@@ -11,13 +11,17 @@ from numpy.typing import ArrayLike
 from gpzed._types import FloatArray, IntArray
 from gpzed.evaluation import _checks
 from gpzed.evaluation._checks import Weights
-from gpzed.evaluation.metrics import Metric, average, lookup, normalised_residual, per_object_values, root_average
+from gpzed.evaluation.metrics import Metric, lookup, normalised_residual, per_object_values
+from gpzed.evaluation.reductions import average, root_average
 from gpzed.prediction import Prediction
 
 PAPER_METRICS = ("rmse", "mll", "fr_0.15", "fr_0.05")
 """Metrics of the paper's figure."""
 MAX_THRESHOLD, N_THRESHOLDS = 0.2, 201
 """Largest normalised error of the curve of FR_e by default, and its number of points."""
+
+NEAR_TARGET = ("bias", "median_bias", "clipped_mean", "coverage_68", "coverage_95")
+"""Metrics of which neither high nor low values are good."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,7 @@ def relative_improvement(reference: RejectionCurve, method: RejectionCurve) -> I
     """
     if reference.metric != method.metric:
         raise ValueError(f"`reference` is a curve of {reference.metric!r} but `method` of {method.metric!r}.")
-    if reference.metric == "bias" or reference.metric.startswith("coverage"):
+    if reference.metric in NEAR_TARGET:
         raise ValueError(f"{reference.metric!r} is best near a target, neither high nor low; compare another metric.")
     if not np.array_equal(reference.fractions, method.fractions):
         raise ValueError("`reference` and `method` have different `fractions`; compute both curves on the same ones.")

@@ -68,7 +68,7 @@ def bootstrap(
 
         return _resampled({"": score}, weight, n_resamples, random_state)[""]
     if options:
-        raise ValueError(f"options {sorted(options)} need a callable `metric`, not the name {metric!r}.")
+        raise ValueError(f"options {', '.join(sorted(options))} need a callable `metric`, not the name {metric!r}.")
     return bootstrap_metrics(
         z, prediction, [metric], sample_weight=weight, n_resamples=n_resamples, random_state=random_state
     )[metric]

@@ -11,6 +11,7 @@ from gpzed._types import BoolArray, FloatArray, IntArray
 from gpzed.evaluation import _checks
 from gpzed.evaluation.metrics import lookup, per_object_values, squared_error
 from gpzed.evaluation.rejection import count_kept, order_by_variance
+from gpzed.evaluation.risk import order_by_risk, outlier_risk
 from gpzed.prediction import Prediction
 
 REPORTED = ("rmse", "bias", "sigma_nmad", "fr_0.15", "fr_0.05")
@@ -28,7 +29,7 @@ class Selection:
     max_std : float
         Largest predicted standard deviation among them.
     predicted_rmse : tuple of float
-        RMSE expected from the predicted variances, before and after.
+        RMSE of dz/(1+z) expected from the predicted variances, before and after.
     binding : str
         The criterion that set the limit.
     before, after : dict of str to float
@@ -56,7 +57,9 @@ def select(
     keep: float | None = None,
     max_std: float | None = None,
     max_rmse: float | None = None,
+    max_risk: float | None = None,
     min_completeness: float | None = None,
+    by_risk: bool = False,
 ) -> Selection:
     """Choose the most certain objects, as many as all criteria allow.
 
@@ -70,10 +73,14 @@ def select(
     max_std : float, optional
         Keep objects whose predicted standard deviation is not above this.
     max_rmse : float, optional
-        Keep the largest number of objects whose RMSE is not above this: the measured RMSE with `z_spec`,
+        Keep the largest number of objects whose RMSE of dz/(1+z) is not above this: measured with `z_spec`,
         the one expected from the predicted variances without.
+    max_risk : float, optional
+        Keep objects whose predicted risk of a catastrophic outlier (`outlier_risk`) is not above this.
     min_completeness : float, optional
         Refuse to keep less than this fraction; alone, keep just this fraction.
+    by_risk : bool
+        Whether objects of least risk are kept, instead of least variance; `max_risk` implies it.
 
     Raises
     ------
@@ -91,14 +98,19 @@ def select(
     if n == 0:
         raise ValueError("the prediction has no objects; there is nothing to select.")
     z = None if z_spec is None else _checks.truth(z_spec, prediction)
-    order = order_by_variance(prediction)
+    by_risk = by_risk or max_risk is not None
+    if by_risk and max_std is not None:
+        raise ValueError("`max_std` is given, but objects are ordered by risk; use `max_risk`, or order by variance.")
+    order = order_by_risk(prediction) if by_risk else order_by_variance(prediction)
     limits = _limits(prediction, z, order, keep, max_std, max_rmse)
+    if max_risk is not None:
+        limits["max_risk"] = int(np.count_nonzero(outlier_risk(prediction) <= max_risk))
     floor = 0
     if min_completeness is not None:
         floor = int(np.ceil(_checks.fractions("min_completeness", min_completeness)[0] * n - 1e-9))
         limits = limits or {"min_completeness": floor}
     if not limits:
-        raise ValueError("no criterion given; use `keep`, `max_std`, `max_rmse` or `min_completeness`.")
+        raise ValueError("no criterion given; use `keep`, `max_std`, `max_rmse`, `max_risk` or `min_completeness`.")
     binding = min(limits, key=lambda name: limits[name])
     n_kept = limits[binding]
     if n_kept == 0:

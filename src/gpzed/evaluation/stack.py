@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,11 +10,15 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
-from gpzed._types import FloatArray
+from gpzed._types import FloatArray, IntArray
 from gpzed.evaluation import _checks
 from gpzed.evaluation._checks import Weights
+from gpzed.evaluation.realisations import Realisations
 from gpzed.prediction import OF_ALL, Prediction
 
+OUTSIDE = 5e-4
+"""Probability that bins chosen by the data may leave out on either side."""
+WIDTHS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.025, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0)
 CHUNK = 20_000
 """Objects added at once."""
 
@@ -36,6 +41,10 @@ class RedshiftDistribution:
         Mean redshift of each sample, and both errors in quadrature.
     weight, n : ndarray of shape (s,)
         Sum of weights and number of objects.
+    names : tuple of str
+        What the samples are called.
+    realisations : Realisations or None
+        Distributions that the samples could have; `mean_error` is then their scatter.
     """
 
     edges: FloatArray
@@ -47,6 +56,17 @@ class RedshiftDistribution:
     mean_error: FloatArray
     weight: FloatArray
     n: npt.NDArray[np.int64]
+    names: tuple[str, ...] = ()
+    realisations: Realisations | None = None
+
+    def __post_init__(self) -> None:
+        if not self.names:
+            object.__setattr__(self, "names", sample_names(self.sample_edges))
+
+    @property
+    def outside(self) -> FloatArray:
+        """Share of the probability of each sample that lies outside `edges`, shape (s,)."""
+        return np.asarray(1.0 - self.density @ np.diff(self.edges))
 
     @property
     def centers(self) -> FloatArray:
@@ -68,6 +88,8 @@ class Stack:
         Bins in redshift.
     sample_edges : array-like of shape (s + 1,), optional
         Tomographic bins in `Prediction.z_phot`; one sample of all by default.
+    n_samples : int, optional
+        Number of samples, if `add` is told which objects belong to each.
     n_members : int
         Members of the committee, whose disagreement is a part of the error; 1 to leave it out.
     n_resamples : int
@@ -80,6 +102,7 @@ class Stack:
         edges: ArrayLike,
         sample_edges: ArrayLike | None = None,
         *,
+        n_samples: int | None = None,
         n_members: int = 1,
         n_resamples: int = 100,
         random_state: int | np.random.Generator | None = 0,
@@ -88,6 +111,8 @@ class Stack:
         self.sample_edges = np.array([-np.inf, np.inf])
         if sample_edges is not None:
             self.sample_edges = _checks.edges("sample_edges", sample_edges)
+        elif n_samples is not None:
+            self.sample_edges = np.full(n_samples + 1, np.nan)
         if n_members < 1 or n_resamples < 0:
             raise ValueError(f"`n_members` is {n_members} and `n_resamples` {n_resamples}; expected at least 1 and 0.")
         self.n_members, self.n_resamples = n_members, n_resamples
@@ -99,8 +124,8 @@ class Stack:
         self._weight = np.zeros((versions, s))
         self._n = np.zeros(s, dtype=np.int64)
 
-    def add(self, prediction: Prediction, sample_weight: Weights = None) -> None:
-        """Add objects, with weights if they have any."""
+    def add(self, prediction: Prediction, sample_weight: Weights = None, sample: IntArray | None = None) -> None:
+        """Add objects, with weights if they have any; `sample` is the one of each, -1 for none, instead of by edges."""
         found = len(set(prediction.components.member.tolist()) - {OF_ALL})
         if self.n_members not in (1, found):
             raise ValueError(
@@ -108,16 +133,18 @@ class Stack:
             )
         weight = _checks.weights(sample_weight, len(prediction)) if len(prediction) else np.empty(0)
         for start in range(0, len(prediction), CHUNK):
-            self._add_chunk(prediction[start : start + CHUNK], weight[start : start + CHUNK])
+            part = slice(start, start + CHUNK)
+            self._add_chunk(prediction[part], weight[part], None if sample is None else sample[part])
 
-    def _add_chunk(self, p: Prediction, weight: FloatArray) -> None:
+    def _add_chunk(self, p: Prediction, weight: FloatArray, sample: IntArray | None) -> None:
         drawn = self._rng.poisson(1.0, (self.n_resamples, len(p)))
-        sample = np.searchsorted(self.sample_edges, p.z_phot, side="right") - 1
+        if sample is None:
+            sample = np.searchsorted(self.sample_edges, p.z_phot, side="right") - 1
         whole, stop = 1 + self.n_resamples, len(self._weight)
         parts = [(slice(0, whole), p, np.concatenate([weight[None], drawn * weight]))]
         if stop > whole:
             for i in range(self.n_members):
-                member = Prediction.of(p.components.of_member(i, self.n_members), lower=p.lower)
+                member = Prediction.of(p.components.of_member(i), lower=p.lower)
                 parts.append((slice(whole + i, whole + i + 1), member, weight[None]))
         for versions, prediction, weights in parts:
             probability = np.diff(prediction.cdf_grid(self.edges), axis=1)  # (n, g)
@@ -150,6 +177,32 @@ class Stack:
             self._weight[0],
             self._n.copy(),
         )
+
+
+def sample_names(edges: FloatArray) -> tuple[str, ...]:
+    """Return what samples between edges in z_phot are called."""
+    if np.isinf(edges).all():
+        return ("all",)
+    return tuple(f"{low:.4g} - {high:.4g}" for low, high in itertools.pairwise(edges))
+
+
+def redshift_bins(prediction: Prediction, n_most: int = 200) -> FloatArray:
+    """Return edges of bins in redshift that fit predictions: nearly all probability, half a typical error wide."""
+    rows = prediction[:: max(len(prediction) // 5000, 1)]
+    low, high = float((rows.mean - 5.0 * rows.std).min()), float((rows.mean + 5.0 * rows.std).max())
+    lower = getattr(rows, "lower", None)
+    if lower is not None:
+        low = max(low, float(lower))
+    grid = np.linspace(low, high, 400)
+    below = rows.cdf_grid(grid).mean(axis=0)
+    first, last = np.searchsorted(below, [OUTSIDE, 1.0 - OUTSIDE]).tolist()
+    low, high = float(grid[max(first - 1, 0)]), float(grid[min(last, len(grid) - 1)])
+    some = rows[:: max(len(rows) // 500, 1)]
+    half = 0.5 * np.median(some.quantile(0.84) - some.quantile(0.16))
+    wanted = max(float(half) / 2.0, (high - low) / n_most)
+    width = next((step for step in WIDTHS if step >= wanted), WIDTHS[-1])
+    start, stop = np.floor(low / width + 1e-9), np.ceil(high / width - 1e-9)
+    return np.asarray(width * np.arange(start, max(stop, start + 1.0) + 1.0))
 
 
 def _spread(values: FloatArray) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpzed.features.config import FeatureConfig
+from gpzed.features.config import FeatureConfig, TargetConfig
 from gpzed.features.flags import FLAG_MEANINGS, Flag, count_flags, flag_legend
 from gpzed.features.split import Split, SplitConfig, random_split, split_by_column
 from gpzed.features.transformer import FeatureTransformer, fit_transformer, photometry_rows
@@ -23,6 +23,7 @@ __all__ = [
     "Flag",
     "Split",
     "SplitConfig",
+    "TargetConfig",
     "WeightConfig",
     "balanced_weights",
     "count_flags",

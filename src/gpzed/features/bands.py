@@ -27,7 +27,7 @@ class BandValues:
 
 def softening_of(photometry: Photometry, extinction: FloatArray | None) -> FloatArray:
     """Return each band's softening of asinh magnitudes: the median flux error, in fluxes of magnitude 0."""
-    _, error = _fluxes(photometry, extinction)
+    _, error = fluxes_of(photometry, extinction)
     medians = [np.median(column[np.isfinite(column)]) if np.isfinite(column).any() else np.nan for column in error.T]
     return np.array(medians)
 
@@ -45,7 +45,7 @@ def band_values(
     Pogson magnitude of 33 with an error of 1e4 is a flux of nearly zero with a plain error, and so it stays.
     """
     if config.magnitudes == "asinh":
-        flux, error = _fluxes(photometry, extinction)
+        flux, error = fluxes_of(photometry, extinction)
         b = np.asarray(softening, dtype=np.float64)
         values = asinh_magnitude(flux, b)
         errors = asinh_error(error, flux, b)
@@ -53,7 +53,7 @@ def band_values(
     if photometry.kind == "magnitude":
         values = photometry.values if extinction is None else photometry.values - extinction
         return BandValues(values, _floored(photometry.errors, config), photometry.status)
-    flux, error = _fluxes(photometry, extinction)
+    flux, error = fluxes_of(photometry, extinction)
     with np.errstate(invalid="ignore", divide="ignore"):
         positive = flux > 0.0
         values = np.where(positive, -POGSON * np.log(np.where(positive, flux, 1.0)), np.nan)
@@ -82,7 +82,7 @@ def _floored(errors: FloatArray, config: FeatureConfig) -> FloatArray:
     return np.maximum(errors, config.min_error)
 
 
-def _fluxes(photometry: Photometry, extinction: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+def fluxes_of(photometry: Photometry, extinction: FloatArray | None) -> tuple[FloatArray, FloatArray]:
     """Return fluxes and errors in units of the flux of magnitude 0, dereddened."""
     if photometry.kind == "flux":
         assert photometry.zero_point is not None

@@ -10,7 +10,7 @@ from gpzed.errors import ConfigError
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "magnitudes": ("auto", "asinh", "pogson"),
-    "errors": ("inputs", "noise", "both", "none"),
+    "errors": ("auto", "inputs", "noise", "both", "none"),
     "missing": ("marginalise", "fill"),
     "non_detections": ("auto", "flux", "limit", "marginalise"),
 }
@@ -30,10 +30,11 @@ class FeatureConfig:
         Differences of adjacent bands and one magnitude, instead of all magnitudes.
     reference_band : str
         The band whose magnitude stands beside the colours; "" for the one in the middle.
-    errors : {"inputs", "noise", "both", "none"}
+    errors : {"auto", "inputs", "noise", "both", "none"}
         What becomes of the errors of the magnitudes: their logarithms are inputs too, as in the paper (section 6.2);
         they are the noise of the inputs, which the model takes out in training and puts in again in prediction, so that
-        training and target may differ in depth; both; or nothing.
+        training and target may differ in depth; both; or nothing. "auto" is "inputs" if held-out rows gain by that
+        in a quick trial (at least 1,000 training rows, no target catalogue), else "none".
     missing : {"marginalise", "fill"}
         What becomes of bands that were not observed, or failed: the model takes the expectation over them, given the
         other bands, and adds the variance that this brings; or they are filled with their mean given the other bands,
@@ -47,8 +48,9 @@ class FeatureConfig:
     min_error : float
         Smaller errors are raised to this, in magnitudes.
     clip : float
-        Inputs are moved to the edge of the range of the training rows where they lie outside it: this many robust
-        standard deviations from the median, taken separately on either side; 0 for no limit.
+        Rows with magnitudes outside the range of the training rows are moved to its edge, all bands by the same amount,
+        so that colours stay: this many robust standard deviations from the median, taken separately on either side. 0
+        for no limit: coverage then tells how far outside they are.
     extinction : dict of str to float
         Extinction coefficient A / E(B-V) by band, to correct for Galactic dust with the E(B-V) column; empty for no
         correction. Schlafly & Finkbeiner (2011) for SDSS: u 4.239, g 3.303, r 2.285, i 1.698, z 1.263.
@@ -57,11 +59,11 @@ class FeatureConfig:
     magnitudes: Literal["auto", "asinh", "pogson"] = "auto"
     colours: bool = False
     reference_band: str = ""
-    errors: Literal["inputs", "noise", "both", "none"] = "none"
+    errors: Literal["auto", "inputs", "noise", "both", "none"] = "auto"
     missing: Literal["marginalise", "fill"] = "marginalise"
     non_detections: Literal["auto", "flux", "limit", "marginalise"] = "auto"
     min_error: float = 1e-3
-    clip: float = 4.0
+    clip: float = 0.0
     extinction: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -101,3 +103,46 @@ class FeatureConfig:
         if self.non_detections == "auto":
             return "flux" if self.magnitudes == "asinh" else "limit"
         return self.non_detections
+
+
+Adaptation = Literal["auto", "dim", "weights", "none"]
+ADAPTATIONS: tuple[Adaptation, ...] = ("auto", "dim", "weights", "none")
+
+
+@dataclass(frozen=True)
+class TargetConfig:
+    """The survey that the model is for, where the training rows are not like it.
+
+    Parameters
+    ----------
+    catalogue : str
+        Catalogue of the survey; needs no redshifts. "" for none.
+    adapt : {"auto", "dim", "weights", "none"}
+        What is done about the difference: further training rows, made of training galaxies that are dimmed, with the
+        noise of the target; weights that give the training rows the distribution of the target (Lima et al. 2008);
+        nothing. "auto" takes what does best on held-out rows that look like the target.
+    n_rows : int or None
+        Rows that are made by dimming; as many as there are training rows, but at least 5,000 and at most 20,000, if
+        left out.
+    simulated : str
+        Simulated catalogue with redshifts whose galaxies are used too, where there are no spectra: a file, or "lsst" or
+        "sdss" for this package's own simulator. "" for none.
+    n_neighbours : int
+        "weights": training neighbours that set the size of the neighbourhood in which target objects are counted.
+    """
+
+    catalogue: str = ""
+    adapt: Adaptation = "auto"
+    n_rows: int | None = None
+    simulated: str = ""
+    n_neighbours: int = 20
+
+    def __post_init__(self) -> None:
+        if self.adapt not in ADAPTATIONS:
+            raise ConfigError(f"`adapt` is {self.adapt!r}; expected one of {', '.join(ADAPTATIONS)}")
+        if not 1 <= self.n_neighbours <= 1_000_000:
+            raise ConfigError(f"`n_neighbours` is {self.n_neighbours}; expected at least 1, at most a million")
+        if self.n_rows is not None and not 100 <= self.n_rows <= 1_000_000:
+            raise ConfigError(f"`n_rows` is {self.n_rows}; expected 100 to a million, or nothing")
+        if self.simulated and self.adapt in ("weights", "none"):
+            raise ConfigError(f'`simulated` is given but `adapt` is "{self.adapt}"; set it to "auto" or "dim"')

@@ -29,7 +29,9 @@ FLAG_MEANINGS: dict[Flag, str] = {
         "bands stands in"
     ),
     Flag.FAILED_BAND: "a measurement failed; expected or filled given the other bands",
-    Flag.CLIPPED_INPUT: "an input lay outside the range of the training rows and was moved to its edge",
+    Flag.CLIPPED_INPUT: (
+        "a magnitude lay outside the range of the training rows; the row was moved to its edge (if `clip` is set)"
+    ),
     Flag.OUTSIDE_COVERAGE: "coverage is below 0.01: 99 in 100 training rows lie in fuller places than the object",
     Flag.NO_MEASUREMENT: "no band was measured; the density is the Gaussian of the training redshifts",
 }

@@ -30,9 +30,9 @@ class SplitConfig:
     column : str
         Column that says train, validation or test, or 0, 1, 2, instead; "" for none.
     min_redshift : float or None
-        Rows at or below this redshift are left out (stars).
+        Rows at or below this redshift are left out: stars and failed fits, at 0 or below, if not given.
     max_redshift : float or None
-        Rows above this redshift are left out.
+        Rows above this redshift are left out; 20 if not given.
     """
 
     validation: float = 0.0

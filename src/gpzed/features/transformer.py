@@ -48,7 +48,7 @@ class FeatureTransformer(TransformerMixin):  # type: ignore[misc]
     has_errors: bool  # whether the inputs hold the logarithms of the errors
     has_noise: bool  # whether the errors are the noise of the inputs
     softening: Floats  # (b,) of asinh magnitudes, in units of the flux of magnitude 0
-    lower: Floats  # (k,) range of each column; values outside it are moved to its edge
+    lower: Floats  # (k,) range of each column; rows outside it are moved to its edge
     upper: Floats
     mean: Floats  # (k,) density of the columns, for missing bands
     covariance: tuple[Floats, ...]  # (k, k)
@@ -80,7 +80,8 @@ class FeatureTransformer(TransformerMixin):  # type: ignore[misc]
         """Make the inputs of the model, a row's own whatever rows come with it; `ebv` if extinction is corrected."""
         if photometry.bands != self.bands:
             raise CatalogError(
-                f"the photometry has bands {list(photometry.bands)}; the model was trained on {list(self.bands)}: "
+                f"the photometry has bands {', '.join(photometry.bands)}; the model was trained on "
+                f"{', '.join(self.bands)}: "
                 "give these, in this order"
             )
         n = len(photometry)
@@ -102,11 +103,9 @@ class FeatureTransformer(TransformerMixin):  # type: ignore[misc]
         columns = _columns(bands, self.has_errors)
         flags = _status_flags(bands.status)
         flags[no_ebv] |= np.uint32(Flag.MISSING_BAND)
-        lower, upper = np.array(self.lower), np.array(self.upper)
-        outside = (columns < lower) | (columns > upper)
-        if outside.any():
-            columns = np.clip(columns, lower, upper)  # NaN stays NaN
-            flags[outside.any(axis=1)] |= np.uint32(Flag.CLIPPED_INPUT)
+        if self.config.clip:
+            outside = _move_inside(columns, np.array(self.lower), np.array(self.upper), len(self.bands))
+            flags[outside] |= np.uint32(Flag.CLIPPED_INPUT)
         if bands.status.any():
             _substitute_limits(columns, bands.status, photometry.limit, self, extinction)
         errors = self._add_noise(columns, bands) if self.has_noise else None
@@ -183,7 +182,8 @@ def fit_transformer(
             f"{','.join(name for name in photometry.bands if name not in empty)}"
         )
     lower, upper = _ranges(columns, config.clip)
-    columns = np.clip(columns, lower, upper)
+    if config.clip:
+        _move_inside(columns, lower, upper, len(photometry.bands))
     faint = faint_limits(columns, len(photometry.bands))
     if config.non_detection == "flux":
         faint[: len(photometry.bands)] = faint_fluxes(columns, bands.status, softening)
@@ -272,6 +272,20 @@ def _ranges(columns: FloatArray, clip: float) -> tuple[FloatArray, FloatArray]:
     spread = np.maximum((high - low) / 3.92, 1e-6)  # 95 % of a Gaussian lie within 1.96 standard deviations
     below, above = np.maximum((middle - low) / 1.96, 0.1 * spread), np.maximum((high - middle) / 1.96, 0.1 * spread)
     return middle - clip * below, middle + clip * above
+
+
+def _move_inside(columns: FloatArray, lower: FloatArray, upper: FloatArray, b: int) -> BoolArray:
+    """Move rows to the edge of the range, in `columns` itself, and return which they are.
+
+    All magnitudes of a row move by the same amount, so that its colours stay: as far as the one that lies farthest
+    outside, or the difference if some lie outside on either side. The logarithms of errors are clipped one by one.
+    """
+    distance = np.where(np.isnan(columns), 0.0, np.maximum(columns - upper, 0.0) - np.maximum(lower - columns, 0.0))
+    outside = np.asarray((distance != 0.0).any(axis=1))
+    magnitudes = distance[:, :b]
+    columns[:, :b] -= (magnitudes.max(axis=1, initial=0.0) + magnitudes.min(axis=1, initial=0.0))[:, None]
+    columns[:, b:] -= distance[:, b:]
+    return outside
 
 
 def _substitute_limits(

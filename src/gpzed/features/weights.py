@@ -11,8 +11,8 @@ from scipy.spatial import cKDTree
 from gpzed._types import FloatArray
 from gpzed.errors import CatalogError, ConfigError
 
-WeightMethod = Literal["none", "redshift", "balanced", "column", "target"]
-WEIGHT_METHODS: tuple[WeightMethod, ...] = ("none", "redshift", "balanced", "column", "target")
+WeightMethod = Literal["none", "redshift", "balanced", "column"]
+WEIGHT_METHODS: tuple[WeightMethod, ...] = ("none", "redshift", "balanced", "column")
 
 MAX_TARGET_ROWS = 200_000
 """Rows of a target catalogue that are looked at, drawn at random: plenty for a density in a few bands."""
@@ -27,25 +27,18 @@ class WeightConfig:
 
     Parameters
     ----------
-    method : {"none", "redshift", "balanced", "column", "target"}
+    method : {"none", "redshift", "balanced", "column"}
         Cost weights: all alike; (1 + z)^-2, for errors relative to 1 + z; inverse density of redshift, so that rare
-        ones count more; the weight column of the schema; or such that the photometry of the training rows is
-        distributed like that of a target catalogue (Lima et al. 2008).
+        ones count more; or the weight column of the schema.
     bin_width : float
         "balanced": width of the bins in redshift that the density is counted in.
     max_weight : float
-        "balanced" and "target": no row counts more than this many times the average.
-    target : str
-        "target": catalogue that the training photometry is weighted to look like; needs no redshifts.
-    n_neighbours : int
-        "target": training neighbours that set the size of the neighbourhood in which target objects are counted.
+        "balanced", and weights by a target catalogue: no row counts more than this many times the average.
     """
 
     method: WeightMethod = "none"
     bin_width: float = 0.1
     max_weight: float = 20.0
-    target: str = ""
-    n_neighbours: int = 20
 
     def __post_init__(self) -> None:
         if self.method not in WEIGHT_METHODS:
@@ -54,10 +47,6 @@ class WeightConfig:
             raise ConfigError(f"`bin_width` is {self.bin_width}; expected a width in redshift above 0")
         if not self.max_weight > 1.0:
             raise ConfigError(f"`max_weight` is {self.max_weight}; expected a number above 1")
-        if not 1 <= self.n_neighbours <= 1_000_000:
-            raise ConfigError(f"`n_neighbours` is {self.n_neighbours}; expected at least 1, at most a million")
-        if (self.method == "target") != bool(self.target):
-            raise ConfigError('`method` = "target" and the file name `target` go together; give both or neither')
 
 
 def normalised(weights: FloatArray, max_weight: float = np.inf) -> FloatArray:

@@ -10,7 +10,7 @@ the residual is prediction minus truth, ``delta = Phi w - y``.
 
 Rows with uncertain inputs (a missing band, noisy photometry) enter with expected basis functions (`BlurredBasis`:
 another C for every blur) and with the variance v_i that the uncertainty adds, ``B_i = omega_i / (1/beta_i + v_i)``; v
-is a given of the objective, set from time to time (`gpzed.incomplete.added_variance`), so that value and gradient
+is a given of the objective, set from time to time (`gpzed.incomplete.givens`), so that value and gradient
 belong together.
 """
 

@@ -114,6 +114,36 @@ def cholesky(S: FloatArray) -> Factor:
         return Factor(L, s, jitter, float(rcond))
 
 
+def non_negative_least_squares(A: FloatArray, b: FloatArray) -> FloatArray:
+    """Return the x >= 0 for which ``|A x - b|`` is least, by the active sets of Lawson & Hanson (1974).
+
+    It works on the normal equations, scaled to unit diagonal; columns without any value get 0.
+    """
+    norms = np.sqrt(np.einsum("ij,ij->j", A, A))
+    s = np.where(norms > 0.0, 1.0 / np.where(norms > 0.0, norms, 1.0), 0.0)
+    G, h = s[:, None] * (A.T @ A) * s, s * (A.T @ b)
+    G[np.diag_indices_from(G)] = 1.0 + 1e-12
+    x, free = np.zeros(len(h)), np.zeros(len(h), dtype=bool)
+    tolerance = 1e-10 * max(float(np.abs(h).max(initial=0.0)), 1e-300)
+    for _ in range(3 * len(h)):
+        gain = np.where(free, -np.inf, h - G @ x)
+        if not gain.max(initial=-np.inf) > tolerance:
+            break
+        free[np.argmax(gain)] = True
+        while True:
+            trial = np.zeros_like(x)
+            trial[free] = np.linalg.solve(G[np.ix_(free, free)], h[free])
+            blocked = free & (trial <= 0.0)
+            if not blocked.any():
+                break
+            reach = float(np.min(x[blocked] / (x[blocked] - trial[blocked]), initial=1.0))
+            x += reach * (trial - x)
+            free &= x > 1e-14 * max(float(x.max()), 1e-300)
+            x[~free] = 0.0
+        x = trial
+    return np.asarray(s * x)
+
+
 def cholesky_stack(R: FloatArray) -> FloatArray:
     """Lower factors of matrices such as ``I + V' Lambda V`` (g, r, r): positive definite unless a step diverged."""
     try:

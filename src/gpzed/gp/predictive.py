@@ -12,6 +12,7 @@ from gpzed.compiled import substitute
 from gpzed.engine.blocks import Block, Scratch, Sums, block_rows, by_blur
 from gpzed.engine.threads import Team
 from gpzed.gp.evidence import LOG_2PI, MAX_LOG_BETA
+from gpzed.gp.labels import log_anywhere, log_likelihood, trust
 from gpzed.gp.linalg import triangular_product
 from gpzed.gp.parameters import Layout, Parameters
 from gpzed.gp.posterior import Posterior
@@ -19,6 +20,9 @@ from gpzed.gp.state import State, responses
 from gpzed.incomplete.spread import AddedVariance, BlurredRows, QuadraticForms
 
 Record = TypeVar("Record", bound=tuple[FloatArray, ...])
+
+MAX_SPREAD = 2.0
+"""Variance of ln beta, over what an uncertain input may be, up to which its expectation follows a normal one."""
 
 
 class Predictive(NamedTuple):
@@ -58,8 +62,8 @@ def predict_block(
     mean, nu, noise = substitute(moments)(block, scratch, state, posterior)
     added = np.zeros_like(nu) if block.v is None else block.v
     if spreads and block.blur != 0:
-        added, nu_added = spreads[block.blur - 1](block.Xt, scratch)
-        nu = nu + nu_added
+        added, nu_added, spread = spreads[block.blur - 1](block.Xt, scratch)
+        nu, noise = nu + nu_added, expected_noise(noise, spread)
     return Predictive(mean, nu, noise, added)
 
 
@@ -88,10 +92,10 @@ def predict_noisy(
     posterior.factor.whitener  # noqa: B018  computed once, before the threads ask for it
 
     def predict_rows(rows: slice | IntArray, _: int) -> Predictive:
-        Phi, (added, nu_added) = noisy(X[rows].T, V[rows], Scratch(team.buffers()))
+        Phi, (added, nu_added, spread) = noisy(X[rows].T, V[rows], Scratch(team.buffers()))
         log_beta = state.u @ Phi[: len(state.u)] + state.b
         mean, nu, noise = moments_of(Phi, log_beta, posterior, np.empty_like(Phi))
-        return Predictive(mean, nu + nu_added, noise, added)
+        return Predictive(mean, nu + nu_added, expected_noise(noise, spread), added)
 
     return by_rows(Predictive, (len(X),), len(posterior.w_mean), team, predict_rows)
 
@@ -119,15 +123,35 @@ def score(block: Block, scratch: Scratch, state: State, posterior: Posterior, sh
     """Kernel: log-likelihood of rows that did not enter the fit, had ``ln beta`` been shifted by each of `shifts`."""
     mean, nu, noise, added = predict_block(block, scratch, state, posterior)
     variance = nu + added + np.exp(-shifts)[:, None] * noise  # Eq. 5.9, (s, n)
-    log_likelihood = -0.5 * ((block.y - mean) ** 2 / variance + np.log(variance) + LOG_2PI)
-    return (log_likelihood @ block.omega,)
+    density = -0.5 * ((block.y - mean) ** 2 / variance + np.log(variance) + LOG_2PI)
+    wrong = None if block.labels is None else block.labels.wrong
+    return (log_likelihood(density, log_anywhere(block.y), wrong) @ block.omega,)
+
+
+def trust_in_labels(block: Block, scratch: Scratch, state: State, posterior: Posterior) -> FloatArray | None:
+    """Return the probability that each target of a block is right; None where none may be wrong."""
+    if block.labels is None or block.labels.wrong is None:
+        return None
+    mean, nu, noise, added = predict_block(block, scratch, state, posterior)
+    variance = nu + added + noise
+    density = -0.5 * ((block.y - mean) ** 2 / variance + np.log(variance) + LOG_2PI)
+    return trust(density, log_anywhere(block.y), block.labels.wrong)
+
+
+def expected_noise(noise: FloatArray, spread: FloatArray) -> FloatArray:
+    """Return ``E[1 / beta]`` where uncertain inputs give ``ln beta`` a variance, with which it is taken as normal."""
+    return np.asarray(noise * np.exp(0.5 * np.minimum(spread, MAX_SPREAD)))
 
 
 def variance_forms(parameters: Parameters, layout: Layout, posterior: Posterior) -> QuadraticForms:
-    """Return forms of what uncertain inputs add: ``w' Cov[phi] w`` to the variance, ``trace(S^-1 Cov[phi])`` to nu."""
-    w = posterior.w_mean
+    """Return forms of what uncertain inputs add.
+
+    ``w' Cov[phi] w`` to the variance, ``trace(S^-1 Cov[phi])`` to nu, and ``u' Cov[phi] u``, the variance of ln beta.
+    """
+    w, u = posterior.w_mean, np.zeros(layout.n_weights)
+    u[: layout.m] = parameters.u
     Lambda = layout.structure.expand(parameters.Gamma, layout.d)
-    return QuadraticForms(parameters.P, Lambda, np.stack([np.outer(w, w), posterior.factor.inverse]))
+    return QuadraticForms(parameters.P, Lambda, np.stack([np.outer(w, w), posterior.factor.inverse, np.outer(u, u)]))
 
 
 def responses_of(X: FloatArray, state: State, blur: IntArray | None = None) -> FloatArray:

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from gpzed._types import BoolArray, FloatArray, IntArray
-from gpzed.engine.blocks import Block, Rows, Scratch, by_blur
+from gpzed.engine.blocks import Block, Givens, Rows, Scratch, by_blur
 from gpzed.gp.parameters import Layout
 from gpzed.gp.state import responses
 from gpzed.incomplete.blur import Blur
@@ -55,10 +55,10 @@ def log_likelihood(
     return float(total @ omega), (H @ shares).T
 
 
-def fit_offsets(rows: Rows, v: FloatArray | None, heads: Heads, layout: Layout, blurs: Sequence[Blur]) -> FloatArray:
-    """Learn the offsets (d, K) of trained heads from rows of which `v` (n, K) is what uncertain inputs add."""
+def fit_offsets(rows: Rows, givens: Givens, heads: Heads, layout: Layout, blurs: Sequence[Blur]) -> FloatArray:
+    """Learn the offsets (d, K) of trained heads from rows with what is given in them; v is (K, n)."""
     start = np.zeros((layout.d, heads.K))
-    if rows.blur is None or v is None:
+    if rows.blur is None or givens.v is None:
         return start
     has_gaps = np.array([False, *(bool(blur.missing.any()) for blur in blurs)])
     chosen = np.flatnonzero(has_gaps[rows.blur])
@@ -67,7 +67,12 @@ def fit_offsets(rows: Rows, v: FloatArray | None, heads: Heads, layout: Layout, 
     blur = rows.blur[chosen]
     shares = np.stack([np.zeros(layout.d), *(shares_of(one.missing) for one in blurs)])[blur]
     outputs = _outputs(rows.X[chosen], blur, heads, layout, blurs)
-    given = (shares, outputs, rows.y[chosen], rows.omega[chosen], np.ascontiguousarray(v[chosen].T))
+    v, omega = np.ascontiguousarray(givens.v[:, chosen]), rows.omega[chosen]
+    if rows.label_variance is not None:
+        v = v + rows.label_variance[chosen]
+    if givens.trust is not None:
+        omega = omega * givens.trust[chosen]
+    given = (shares, outputs, rows.y[chosen], omega, v)
 
     def objective(flat: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = log_likelihood(flat.reshape(start.shape), *given)

@@ -86,18 +86,18 @@ class RawRows(NamedTuple):
     y: FloatArray  # (n,)
     omega: FloatArray  # (n,) weights
     X_std: FloatArray | None = None  # (n, d) standard errors of the inputs
+    y_std: FloatArray | None = None  # (n,) standard errors of the targets
+    wrong: FloatArray | None = None  # (n,) probability that a target is not that of its row at all
 
     def take(self, index: IntArray | BoolArray | slice) -> RawRows:
         """Take some of the rows."""
-        X_std = None if self.X_std is None else self.X_std[index]
-        return RawRows(self.X[index], self.y[index], self.omega[index], X_std)
+        return RawRows(*(None if array is None else array[index] for array in self))  # type: ignore[arg-type]
 
     @staticmethod
     def join(parts: Iterable[RawRows]) -> RawRows:
-        """Put rows of several parts together; all have errors or none has."""
-        X, y, omega, X_std = zip(*parts, strict=True)
-        errors = None if X_std[0] is None else np.concatenate(X_std)
-        return RawRows(np.concatenate(X), np.concatenate(y), np.concatenate(omega), errors)
+        """Put rows of several parts together; all have errors, and doubts, or none has."""
+        joined = (None if arrays[0] is None else np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        return RawRows(*joined)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

@@ -51,8 +51,13 @@ class Heads:
         return Heads(self.P, self.Gamma, Theta)
 
     def forms(self, layout: Layout, factors: Sequence[Factor] = ()) -> QuadraticForms:
-        """Return forms for what uncertain inputs add to the variance of every head, and to each of the `factors`."""
+        """Return forms for what uncertain inputs add to the variance of every head.
+
+        With `factors`, then to each model variance, and the variances of each ``ln beta``.
+        """
         matrices = [np.outer(w, w) for w in self.Theta.T[: self.K]] + [factor.inverse for factor in factors]
+        if factors:
+            matrices += [np.outer(u, u) for u in self.Theta.T[self.K : 2 * self.K]]
         return QuadraticForms(self.P, layout.structure.expand(self.Gamma, layout.d), np.stack(matrices))
 
 

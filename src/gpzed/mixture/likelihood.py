@@ -22,6 +22,7 @@ import numpy as np
 from gpzed._types import FloatArray
 from gpzed.compiled import substitute
 from gpzed.engine.blocks import Block, Engine, Scratch, Sums, add
+from gpzed.gp import labels
 from gpzed.gp.evidence import LOG_2PI
 from gpzed.gp.linalg import Factor, cholesky
 from gpzed.gp.parameters import Layout
@@ -57,7 +58,18 @@ def likelihood(block: Block, scratch: Scratch, state: State, Theta: FloatArray) 
 def held_out_likelihood(block: Block, scratch: Scratch, state: State, Theta: FloatArray) -> Sums:
     """Kernel: the log-likelihood of a block alone."""
     outputs = head_outputs(Theta, responses(block, scratch, state)[1])
-    return (np.asarray(log_density(outputs, block.y, block.v)[0] @ block.omega),)
+    wrong = None if block.labels is None else block.labels.wrong
+    total = labels.log_likelihood(log_density(outputs, block.y, block.v)[0], labels.log_anywhere(block.y), wrong)
+    return (np.asarray(total @ block.omega),)
+
+
+def trust_in_labels(block: Block, scratch: Scratch, state: State, Theta: FloatArray) -> FloatArray | None:
+    """Return the probability that each target of a block is right; None where none may be wrong."""
+    if block.labels is None or block.labels.wrong is None:
+        return None
+    outputs = head_outputs(Theta, responses(block, scratch, state)[1])
+    density = log_density(outputs, block.y, block.v)[0]
+    return labels.trust(density, labels.log_anywhere(block.y), block.labels.wrong)
 
 
 def log_posterior(sums: Sums, heads: Heads, layout: Layout, *, kappa: float, ridge: float) -> tuple[float, Heads]:

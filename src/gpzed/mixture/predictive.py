@@ -12,15 +12,17 @@ from gpzed._types import BoolArray, FloatArray, IntArray
 from gpzed.compiled import substitute
 from gpzed.engine.blocks import Block, Scratch, Sums
 from gpzed.engine.threads import Team
+from gpzed.gp.labels import log_anywhere, log_likelihood
 from gpzed.gp.linalg import Factor
 from gpzed.gp.parameters import Layout, MeanFunction
-from gpzed.gp.predictive import by_rows
+from gpzed.gp.predictive import by_rows, expected_noise
 from gpzed.gp.state import State
 from gpzed.incomplete.blur import Blur
 from gpzed.incomplete.offsets import offsets_of, shares_of
 from gpzed.incomplete.spread import AddedVariance, BlurredRows, QuadraticForms
 from gpzed.mixture.heads import Heads, head_layout
 from gpzed.mixture.likelihood import Outputs, log_density, moments, moments_of
+from gpzed.mixture.quick import SquareForms
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class MixtureHeads:
     mean_function: MeanFunction
     best_epoch: int
     best_score: float  # mean log-likelihood of the held-out rows, target standardised
+    quick: SquareForms | None = None  # what stands for the posteriors in predictions; None where nothing does
 
     def predict(
         self,
@@ -45,8 +48,8 @@ class MixtureHeads:
     ) -> Components:
         """Predict mixtures for whitened inputs (n, d), target standardised, block by block over the threads of `team`.
 
-        Rows of `blurs` 1, 2, ... have uncertain inputs; `spreads` say what these add to the variance of each head, and
-        then to each model variance.
+        Rows of `blurs` 1, 2, ... have uncertain inputs; `spreads` say what these add to the variance of each head, then
+        to each model variance, and how much each ``ln beta`` varies.
         """
         layout = head_layout(layout)
         state, Theta, factors = self.heads.state(layout, blurs), self.heads.Theta, self.factors
@@ -69,8 +72,8 @@ class MixtureHeads:
         def predict_rows(rows: slice | IntArray, _: int) -> Components:
             Phi, total = noisy(X[rows].T, V[rows], Scratch(team.buffers()))
             pi, mean, nu, noise = moments_of(Phi, self.heads.Theta, self.factors)
-            added, nu_added = np.split(total, 2)
-            return Components(pi, mean, nu + nu_added, noise, added)
+            added, nu_added, spread = np.split(total, 3)
+            return Components(pi, mean, nu + nu_added, expected_noise(noise, spread), added)
 
         parts = self._predict(len(X), team, predict_rows)
         noise = parts.noise_variances * np.exp(-shares_of(missing) @ self.offsets)
@@ -84,7 +87,7 @@ class MixtureHeads:
         return by_rows(Components, (n, self.heads.K), len(self.heads.Theta), team, predict_rows, blur)
 
     def forms(self, layout: Layout) -> QuadraticForms:
-        """Return forms for what uncertain inputs add to the variance of each head, and then to each model variance."""
+        """Return forms for what uncertain inputs add to variances and model variances, and to the spread of ln beta."""
         return self.heads.forms(head_layout(layout), self.factors)
 
 
@@ -110,8 +113,8 @@ def predict_block(
     pi, mean, nu, noise = substitute(moments)(block, scratch, state, Theta, factors)
     added = np.zeros_like(nu) if block.v is None else block.v
     if spreads and block.blur != 0:
-        added, nu_added = np.split(spreads[block.blur - 1](block.Xt, scratch), 2)
-        nu = nu + nu_added
+        added, nu_added, spread = np.split(spreads[block.blur - 1](block.Xt, scratch), 3)
+        nu, noise = nu + nu_added, expected_noise(noise, spread)
     return Components(pi, mean, nu, noise, added)
 
 
@@ -132,5 +135,6 @@ def score(
     with np.errstate(divide="ignore"):
         outputs = Outputs(means, offsets[block.blur, :, None] - np.log(noise), np.log(weights))
     shifted = (outputs._replace(log_beta=outputs.log_beta + shift) for shift in shifts)
-    totals = [log_density(at, block.y, nu + added)[0] for at in shifted]
-    return (np.stack(totals) @ block.omega,)
+    totals = np.stack([log_density(at, block.y, nu + added)[0] for at in shifted])
+    wrong = None if block.labels is None else block.labels.wrong
+    return (log_likelihood(totals, log_anywhere(block.y), wrong) @ block.omega,)

@@ -12,17 +12,18 @@ import numpy as np
 from gpzed._types import FloatArray, IntArray
 from gpzed.compiled import substitute
 from gpzed.engine.adam import Adam
-from gpzed.engine.blocks import Block, Engine, Rows, Scratch, by_blur
+from gpzed.engine.blocks import Block, Engine, Givens, Rows, Scratch, block_of, by_blur
 from gpzed.engine.lbfgs import Iteration
 from gpzed.engine.threads import single_threaded_blas
 from gpzed.errors import NumericalError
 from gpzed.gp.parameters import Layout, Parameters
-from gpzed.incomplete.added_variance import HEADS_EVERY, refresh_heads
 from gpzed.incomplete.blur import Blur
+from gpzed.incomplete.givens import HEADS_EVERY, TRUST_EVERY, refresh_heads
 from gpzed.incomplete.offsets import fit_offsets, offsets_of
 from gpzed.mixture.heads import Heads, head_layout, start_heads
 from gpzed.mixture.likelihood import batch_posterior, fit_head_posteriors, held_out_likelihood
 from gpzed.mixture.predictive import MixtureHeads, score
+from gpzed.mixture.quick import fit_squares
 
 MAX_ROWS = 200_000
 """Rows in memory that heads are trained on at most; the posterior of their weights is from all rows."""
@@ -71,6 +72,7 @@ def fit_heads(
     options: StochasticOptions,
     rng: np.random.Generator,
     *,
+    trust: FloatArray | None = None,
     calibrate_noise: bool,
     scatter: bool = False,
     on_epoch: Callable[[Iteration], bool | None] | None = None,
@@ -87,6 +89,8 @@ def fit_heads(
         Of the model with one head.
     valid, training, everything : Engine
         Over held-out rows, by which the epoch is chosen, over training rows, and over both.
+    trust : ndarray of shape (n,) or None
+        Probability that targets of `rows` are right, by the model with one head; None where none may be wrong.
     calibrate_noise : bool
         Whether held-out rows may ask for more noise.
     scatter : bool
@@ -100,8 +104,8 @@ def fit_heads(
         (total,) = valid.sum(held_out_likelihood, heads.state(layout, blurs), heads.Theta)
         return float(total) / valid.sum_omega
 
-    def refresh(heads: Heads, *more: Engine) -> FloatArray | None:
-        return refresh_heads([*more, *([] if valid is None else [valid])], rows, heads, layout, blurs)
+    def refresh(heads: Heads, *more: Engine) -> Givens:
+        return refresh_heads(more, valid, rows, heads, layout, blurs)
 
     heads, best, epoch = train_heads(
         rows,
@@ -111,13 +115,15 @@ def fit_heads(
         options,
         rng,
         blurs=blurs,
-        refresh=refresh if blurs else None,
-        refresh_every=HEADS_EVERY,
+        refresh=refresh if blurs or trust is not None else None,
+        refresh_every=HEADS_EVERY if trust is None else TRUST_EVERY,
+        trust=trust,
         on_epoch=on_epoch,
     )
     if not np.all(np.isfinite(heads.Theta)):
         raise NumericalError("training of the heads broke down: their weights are not finite.")
-    offsets = fit_offsets(rows, refresh(heads, training, everything), heads, layout, blurs)
+    givens = refresh(heads, training, everything)
+    offsets = fit_offsets(rows, givens, heads, layout, blurs)
     factors = fit_head_posteriors(everything, heads, layout, blurs)
     blind = fit_head_posteriors(training, heads, layout, blurs)
     if valid is not None:
@@ -127,8 +133,9 @@ def fit_heads(
         chosen = int(np.argmax(totals))
         best = float(totals[chosen]) / valid.sum_omega
         heads = heads.with_noise_shift(float(shifts[chosen]), layout.m)
-    mixture = MixtureHeads(heads, factors, offsets, layout.mean_function, epoch, best)
-    return mixture, replace(mixture, factors=blind)
+    quick = fit_squares(rows, heads, heads.state(layout), factors, rng)
+    mixture = MixtureHeads(heads, factors, offsets, layout.mean_function, epoch, best, quick)
+    return mixture, replace(mixture, factors=blind, quick=None)
 
 
 def train_heads(
@@ -140,8 +147,9 @@ def train_heads(
     rng: np.random.Generator,
     *,
     blurs: Sequence[Blur] = (),
-    refresh: Callable[[Heads], FloatArray | None] | None = None,
+    refresh: Callable[[Heads], Givens] | None = None,
     refresh_every: int = 10,
+    trust: FloatArray | None = None,
     on_epoch: Callable[[Iteration], bool | None] | None = None,
 ) -> Epoch:
     """Train heads, and the basis functions below them, from random batches of rows.
@@ -151,7 +159,9 @@ def train_heads(
     score : callable or None
         Validation score of some heads, which decides those that are kept. Without it the last are.
     refresh : callable or None
-        Gives the variance (n, K) that uncertain inputs add to every head in each row; called every so many epochs.
+        Gives what is taken as given in each row; called every so many epochs.
+    trust : ndarray of shape (n,) or None
+        Probability that targets are right, until heads that have learned something give it.
     on_epoch : callable or None
         Called after every epoch; returning True ends training with the best heads so far.
     """
@@ -161,16 +171,17 @@ def train_heads(
     adam, scratch = Adam(start.pack(), n_batches * options.n_epochs), Scratch()
     kept = [Epoch(start, -np.inf, 0)]
     started = time.perf_counter()
-    v: FloatArray | None = None
+    givens = Givens(None, trust)
     with single_threaded_blas():
         for epoch in range(1, options.n_epochs + 1):
             objective = norm = 0.0
             if refresh is not None and (epoch - 1) % refresh_every == 0:
-                v = refresh(start.unpack(adam.mean.copy()))
+                found = refresh(start.unpack(adam.mean.copy()))
+                givens = found if epoch > 1 else Givens(found.v, trust)
             for chosen in shuffled(rows.blur, n, size, rng)[:n_batches]:
                 share = len(chosen) / n
                 priors = options.kappa * share, options.ridge * share
-                blocks, now = list(_blocks(rows, chosen, v)), start.unpack(adam.theta)
+                blocks, now = list(_blocks(rows, chosen, givens, start.K)), start.unpack(adam.theta)
                 value, gradient = substitute(batch_posterior)(blocks, scratch, now, layout, blurs, *priors)
                 norm = adam.step(gradient, -1.0 / len(chosen))
                 objective -= value / n
@@ -201,10 +212,12 @@ def shuffled(blur: IntArray | None, n: int, size: int, rng: np.random.Generator)
     return [order[i : i + size] for i in range(0, n, size)]
 
 
-def _blocks(rows: Rows, chosen: IntArray, v: FloatArray | None) -> Iterator[Block]:
-    """Blocks of one blur each."""
+def _blocks(rows: Rows, chosen: IntArray, givens: Givens, K: int) -> Iterator[Block]:
+    """Blocks of one blur each, with the variance beside the noise of every head, (K, n)."""
     groups = [chosen] if rows.blur is None else [chosen[index] for index in by_blur(rows.blur[chosen], len(chosen))]
     for index in groups:
         blur = 0 if rows.blur is None else int(rows.blur[index[0]])
-        added = None if v is None or blur == 0 else np.ascontiguousarray(v[index].T)
-        yield Block(np.ascontiguousarray(rows.X[index].T), rows.y[index], rows.omega[index], blur=blur, v=added)
+        v = None if givens.v is None or blur == 0 else givens.v[:, index]
+        trust = None if givens.trust is None else givens.trust[index]
+        block = block_of(rows, index, blur).given(Givens(v, trust))
+        yield block if block.v is None else replace(block, v=np.broadcast_to(block.v, (K, len(index))))

@@ -8,6 +8,7 @@ interrupted, provided that seed, data, options and number of threads are the sam
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,8 +68,19 @@ def load_checkpoint(path: str | Path, run: str) -> Session | None:
     payload = read_bytes(path, CheckpointError)
     stored = unpack_record(payload, KIND, VERSION, Checkpoint, source=str(path), error=CheckpointError)
     if stored.run != run:
-        raise CheckpointError(
-            f'checkpoint "{path}" was made with other data, options or seed than this run; expected the same. '
-            "Use them again, or delete the file to start afresh."
-        )
+        raise _of_another_run(path)
     return stored.session
+
+
+def refuse_strays(found: Sequence[Path], expected: Sequence[Path | None]) -> None:
+    """Refuse checkpoints of members that this run does not have: they are of a run with more of them."""
+    for path in found:
+        if path not in expected:
+            raise _of_another_run(path)
+
+
+def _of_another_run(path: str | Path) -> CheckpointError:
+    return CheckpointError(
+        f'checkpoint "{path}" was made with other data, options or seed than this run; expected the same. '
+        "Use them again, or delete the file to start afresh."
+    )

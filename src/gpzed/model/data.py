@@ -12,13 +12,21 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gpzed._types import AnyArray
+from gpzed._types import AnyArray, FloatArray
 from gpzed.engine.blocks import Engine, Rows
 from gpzed.engine.stream import StreamEngine
 from gpzed.engine.threads import ThreadEngine
 from gpzed.gp.whitening import Moments, Whitening, WhiteningMethod, fit_whitening
-from gpzed.incomplete.parts import PatternTable
-from gpzed.incomplete.patterns import MIXTURE_ROWS, ErrorClasses, InputModel, PatternMoments, RawRows, fit_inputs
+from gpzed.incomplete.parts import PatternTable, RowParts, parts_with_errors
+from gpzed.incomplete.patterns import (
+    MIXTURE_ROWS,
+    ErrorClasses,
+    InputModel,
+    PatternMoments,
+    RawRows,
+    fit_inputs,
+    patterns_of,
+)
 
 MISSING = 1e6 * np.pi
 """Stands for a missing input where rows are put into order."""
@@ -40,14 +48,29 @@ class Standardisation:
     inputs: InputModel
     table: PatternTable | None = None
 
+    def parts(self, X: FloatArray, X_std: FloatArray | None = None) -> tuple[RowParts, PatternTable]:
+        """Parts of raw rows, and the blurs of rows among them; in prediction."""
+        if X_std is not None:
+            parts = parts_with_errors(X, X_std, self.inputs, self.whitening)
+            return parts, PatternTable(self.inputs, self.whitening, ())
+        table = PatternTable(self.inputs, self.whitening, patterns_of(X)[0])
+        return table.parts(X), table
+
+    def expected(self, X: FloatArray, X_std: FloatArray | None = None) -> FloatArray:
+        """Whitened inputs (n, d), expected ones where raw inputs are missing or noisy."""
+        parts, _ = self.parts(X, X_std)
+        return parts.average(parts.X, len(X))
+
     def rows(self, rows: RawRows) -> Rows:
         """Standardise inputs and targets; the parts of a row with gaps or errors share its weight."""
         assert self.table is not None
         X, blur, row, _, probability, _ = self.table.parts(rows.X, rows.X_std)
         y = (rows.y - self.y_mean) / self.y_scale
+        variance = None if rows.y_std is None else (rows.y_std / self.y_scale) ** 2
         if row is None or probability is None:
-            return Rows(X, y, rows.omega)
-        return Rows(X, y[row], rows.omega[row] * probability, blur)
+            return Rows(X, y, rows.omega, None, variance, rows.wrong)
+        labels = (None if array is None else array[row] for array in (variance, rows.wrong))
+        return Rows(X, y[row], rows.omega[row] * probability, blur, *labels)
 
 
 class TrainingData(Protocol):
@@ -57,6 +80,8 @@ class TrainingData(Protocol):
     d: int
     has_errors: bool
     """Whether inputs come with standard errors."""
+    has_doubts: bool
+    """Whether targets may be wrong."""
 
     def identity(self) -> tuple[AnyArray, ...]:
         """Arrays that tell these data from others, for the checkpoint's fingerprint."""
@@ -129,7 +154,7 @@ class ArrayData:
     def __init__(self, train: RawRows, valid: RawRows | None, *, valid_is_part: bool = True) -> None:
         self.train, self.valid, self.valid_is_part = train, valid, valid_is_part
         self.n, self.d = train.X.shape
-        self.has_errors = train.X_std is not None
+        self.has_errors, self.has_doubts = train.X_std is not None, train.wrong is not None
 
     def stages(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
         """See `TrainingData`."""
@@ -187,7 +212,7 @@ class StreamData:
         n_total = sum(len(rows.y) for rows in source)
         self.is_split = valid is None and round(fraction * n_total) >= MIN_VALIDATION
         self.fraction = min(fraction, MAX_STREAM_VALIDATION / max(n_total, 1))
-        self.n, self.d, held, self.has_errors = 0, 0, [], False
+        self.n, self.d, held, self.has_errors, self.has_doubts = 0, 0, [], False, False
         target: Moments | None = None
         for rows, is_held in self._marked():
             if self.is_split:
@@ -195,7 +220,8 @@ class StreamData:
                 rows = rows.take(~is_held)
             if not len(rows.y):
                 continue
-            self.n, self.d, self.has_errors = self.n + len(rows.y), rows.X.shape[1], rows.X_std is not None
+            self.n, self.d = self.n + len(rows.y), rows.X.shape[1]
+            self.has_errors, self.has_doubts = rows.X_std is not None, rows.wrong is not None
             part = Moments.of(rows.y[:, None], rows.omega)
             target = part if target is None else target + part
         if target is None:
@@ -286,7 +312,8 @@ def merge_duplicates(rows: RawRows) -> RawRows:
     The likelihood is the same, and the fit no longer depends on the order of the rows.
     """
     y = rows.y
-    X = rows.X if rows.X_std is None else np.hstack([rows.X, rows.X_std])
+    labels = [array[:, None] for array in (rows.y_std, rows.wrong) if array is not None]
+    X = np.hstack([rows.X, *([] if rows.X_std is None else [rows.X_std]), *labels])
     X = np.where(np.isnan(X), MISSING, X) if np.isnan(X).any() else X
     coefficients = np.random.default_rng(0).standard_normal(X.shape[1] + 1)
     code = y * coefficients[0]

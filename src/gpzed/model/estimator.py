@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from gpzed.compiled import warn_if_missing
 from gpzed.errors import ConvergenceWarning
 from gpzed.gp.parameters import MeanFunction
 from gpzed.gp.whitening import WhiteningMethod
@@ -19,8 +20,10 @@ from gpzed.model.options import Calibration, Training, check_options
 from gpzed.model.run import Run
 from gpzed.model.sources import rows_in_memory, rows_of_collections, rows_of_stream
 
+warn_if_missing()  # once, when the estimator is imported
+
 Validation = tuple[Any, ...]
-"""(X, y), (X, y, sample_weight) or (X, y, sample_weight, X_std)."""
+"""(X, y), followed by sample_weight, X_std, y_std and y_wrong as far as given."""
 
 
 class GPzRegressor(FittedModel):
@@ -46,6 +49,10 @@ class GPzRegressor(FittedModel):
     n_members : int
         Size of the committee: models from different starts and different held-out rows, whose predictions form a
         mixture of Gaussians with equal weights.
+    n_networks : int or "auto"
+        Small neural networks with the same heads that stand beside the members, with a part of the mixture that
+        held-out rows choose (docs/explanation/network-members.md). "auto": five, or one per member if these are fewer,
+        where there are several members with several heads and at least 100 rows without `X_std`; else none.
     whitening : {"pca", "scale", "none"}
         Principal components of the scaled inputs, brought to unit variance, all kept (section 6.2); features scaled one
         by one; or inputs as they are.
@@ -72,6 +79,10 @@ class GPzRegressor(FittedModel):
         Whether to learn the density of the training inputs, too. Predictions then have a `coverage`, and their
         variance goes back to that of the training targets where it is low; without, a model is confident where it
         has no data (the paper's behaviour).
+    wrong_labels : float or "auto"
+        Part of the targets that are wrong, drawn from anywhere: training then finds out which, and predicts as if they
+        were not there. "auto" learns the part from the rows whose neighbours agree best. 0 takes all targets for
+        right; a rare but true target cannot be told from a wrong one, so that only wrong ones should be asked for.
     training : Training or None
         How models are trained: starts, limits and subsets; None for the defaults.
     n_threads : int or None
@@ -125,6 +136,7 @@ class GPzRegressor(FittedModel):
         mean_function: MeanFunction = "linear",
         n_heads: int = 8,
         n_members: int = 5,
+        n_networks: int | Literal["auto"] = "auto",
         whitening: WhiteningMethod = "pca",
         missing: Literal["marginalise", "error"] = "marginalise",
         weighting: Literal["likelihood", "precision"] = "likelihood",
@@ -132,6 +144,7 @@ class GPzRegressor(FittedModel):
         validation_fraction: float = 0.1,
         calibrate: Calibration = "global",
         coverage: bool = True,
+        wrong_labels: float | Literal["auto"] = 0.0,
         training: Training | None = None,
         n_threads: int | None = None,
         random_state: int | np.random.Generator | None = None,
@@ -143,6 +156,7 @@ class GPzRegressor(FittedModel):
         self.mean_function = mean_function
         self.n_heads = n_heads
         self.n_members = n_members
+        self.n_networks = n_networks
         self.whitening = whitening
         self.missing = missing
         self.weighting = weighting
@@ -150,6 +164,7 @@ class GPzRegressor(FittedModel):
         self.validation_fraction = validation_fraction
         self.calibrate = calibrate
         self.coverage = coverage
+        self.wrong_labels = wrong_labels
         self.training = training
         self.n_threads = n_threads
         self.random_state = random_state
@@ -173,6 +188,8 @@ class GPzRegressor(FittedModel):
         sample_weight: npt.ArrayLike | None = None,
         *,
         X_std: Any = None,
+        y_std: npt.ArrayLike | None = None,
+        y_wrong: npt.ArrayLike | None = None,
         validation_data: Validation | None = None,
         run: Run | None = None,
     ) -> Self:
@@ -192,18 +209,23 @@ class GPzRegressor(FittedModel):
         X_std : array-like or table of shape (n_samples, n_features), or None
             Standard errors of the inputs, independent of each other, as input noise: the model is then one of the true
             inputs, and predicts for others with errors of their own. Values beside a NaN of X are not looked at.
-        validation_data : (X, y), (X, y, sample_weight) or (X, y, sample_weight, X_std), or None
+        y_std : array-like of shape (n_samples,) or None
+            Standard errors of the targets, which predictions do not include.
+        y_wrong : array-like of shape (n_samples,) or None
+            Probability that a target is wrong, drawn from anywhere; NaN for that of `wrong_labels`.
+        validation_data : (X, y), followed by sample_weight, X_std, y_std and y_wrong as far as given, or None
             Rows to choose the iterate by, instead of a part of the training rows.
         run : Run or None
             Checkpoints, callback and cluster of this run.
         """
         check_options(self)
         run = run or Run()
+        given = (X, y, sample_weight, X_std, y_std, y_wrong)
         with run.client() as client:
             if is_lazy(X):
-                source = rows_of_collections(self, (X, y, sample_weight, X_std), validation_data, client)
+                source = rows_of_collections(self, given, validation_data, client)
             else:
-                source = rows_in_memory(self, (X, y, sample_weight, X_std), validation_data, client)
+                source = rows_in_memory(self, given, validation_data, client)
             return self._learned(train_committee(self, source, run))
 
     def fit_stream(
@@ -213,7 +235,7 @@ class GPzRegressor(FittedModel):
 
         Parameters
         ----------
-        source : iterable of (X, y), (X, y, sample_weight) or (X, y, sample_weight, X_std)
+        source : iterable of (X, y), followed by sample_weight, X_std, y_std and y_wrong as far as given
             Chunks of rows; must give the same chunks each time it is iterated over (a list, or an object whose
             ``__iter__`` opens the file again; not a generator). With a cluster, a list of `dask.delayed` chunks, which
             the workers load once and keep in memory.
@@ -250,6 +272,7 @@ PAPER: dict[str, Any] = {
     "mean_function": "zero",
     "n_heads": 1,
     "n_members": 1,
+    "n_networks": 0,
     "missing": "error",
     "weighting": "precision",
     "shape_prior": 0.0,

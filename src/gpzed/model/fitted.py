@@ -13,12 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from gpzed._files import write_atomically
 from gpzed._types import FloatArray
 from gpzed.engine.threads import Team
-from gpzed.errors import NumericalError
-from gpzed.model.committee import Committee
+from gpzed.model.committee import Committee, HeldOut
 from gpzed.model.coverage import Coverage
 from gpzed.model.inputs import check_input_errors, is_lazy, validate_table
 from gpzed.model.member import Member, TrainingReport
 from gpzed.model.modelfile import ModelFile, pack_model
+from gpzed.model.network_member import NetworkMember
 from gpzed.model.options import Training, check_options
 from gpzed.model.recalibration import Recalibration
 from gpzed.prediction import Prediction
@@ -43,6 +43,11 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self.committee_.members
 
     @property
+    def networks_(self) -> tuple[NetworkMember, ...]:
+        """The networks beside them; ``committee_.network_share`` is their part of the mixture."""
+        return self.committee_.networks
+
+    @property
     def coverage_(self) -> Coverage | None:
         """Density of the training inputs; None without `coverage`, or with fewer than 20 training rows."""
         return self.committee_.coverage
@@ -51,6 +56,11 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def recalibration_(self) -> Recalibration | None:
         """What held-out rows changed, with their scores before and after; None without."""
         return self.committee_.recalibration
+
+    @property
+    def held_out_(self) -> HeldOut | None:
+        """Targets and predictions of rows that no member was trained on; None if there are none, or after loading."""
+        return self.committee_.held_out
 
     @property
     def reports_(self) -> list[TrainingReport]:
@@ -169,7 +179,7 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         prediction = self.predict_distribution(X, X_std=X_std)
         return (prediction.mean, prediction.std) if return_std else prediction.mean
 
-    def predict_distribution(self, X: Any, *, X_std: Any = None) -> Prediction:
+    def predict_distribution(self, X: Any, *, X_std: Any = None, exact: bool = False) -> Prediction:
         """Predict the full distribution.
 
         Parameters
@@ -179,6 +189,10 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             without any observation gets what the training rows are like on the whole.
         X_std : array-like or table of shape (n_samples, n_features), or None
             Standard errors of the inputs, if the model was trained with some.
+        exact : bool
+            Whether model variances of heads are those of the posterior of their weights in every digit; they are sums
+            of squares otherwise, several times faster, wherever training found these good enough
+            (docs/explanation/speed.md).
 
         Returns
         -------
@@ -196,15 +210,7 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
         X = self._check_inputs(X)
         errors = self._check_errors(X_std, X)
-        prediction = self.committee_.predict(X, Team(self.n_threads), errors)
-        try:
-            prediction.components.verify()
-        except ValueError as error:
-            raise NumericalError(
-                f"the predictions are beyond double precision: {error} Inputs that far from all training rows are "
-                "expected from wrong units alone."
-            ) from None
-        return prediction
+        return self.committee_.predict(X, Team(self.n_threads), errors, exact=exact)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: int | np.random.Generator | None = 0) -> FloatArray:
         """Draw functions from the model that predicts, without observation noise, and give their values at X.
@@ -249,6 +255,8 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             members=tuple(self.members_),
             coverage=self.coverage_,
             recalibration=self.recalibration_,
+            networks=self.networks_,
+            network_share=self.committee_.network_share,
             pipeline=pipeline,
         )
 
@@ -262,7 +270,9 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if stored.estimator != cls.__name__ or not isinstance(model.random_state, int | None):
             raise ValueError(f"a {stored.estimator[:40]} with the seed {str(model.random_state)[:40]}")
         check_options(model)
-        model.committee_ = Committee(stored.members, stored.coverage, stored.recalibration)
+        model.committee_ = Committee(
+            stored.members, stored.coverage, stored.recalibration, stored.networks, stored.network_share
+        )
         model.n_features_in_ = stored.n_features
         model.n_basis_ = stored.members[0].layout.m
         if stored.feature_names is not None:

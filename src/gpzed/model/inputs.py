@@ -11,6 +11,11 @@ from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from gpzed._types import FloatArray
 from gpzed.incomplete.patterns import RawRows
+from gpzed.model.wrong_labels import with_wrong_rate
+
+N_PARTS = range(2, 7)
+PARTS = "(X, y), followed by as many as needed of sample_weight, X_std, y_std and y_wrong, in this order"
+"""Of chunks of a source, and of validation rows."""
 
 
 def is_lazy(data: Any) -> bool:
@@ -49,20 +54,23 @@ def validate_table(estimator: Any, X: Any, y: Any = "no_validation", *, reset: b
     if list(expected) != names:
         raise ValueError(
             "The feature names should match those that were passed during fit, in the same order. "
-            f"Expected {list(expected)}, found {names}."
+            f"Expected {', '.join(expected)}; found {', '.join(names)}."
         )
     if isinstance(y, str):
         return check_array(matrix, dtype=np.float64, estimator=estimator, **options)
     return check_X_y(matrix, y, dtype=np.float64, estimator=estimator, **options)
 
 
-def check_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, X_std: Any) -> RawRows:
+def check_rows(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, X_std: Any, y_std: Any = None, y_wrong: Any = None
+) -> RawRows:
     """Check training rows in memory: at least two of positive weight, the others left out; all features observed."""
     X, y = validate_table(
         estimator, X, y, y_numeric=True, ensure_min_samples=2, ensure_all_finite=estimator._all_finite
     )
     errors = check_input_errors(X_std, X)
-    rows = drop_weightless(RawRows(X, np.asarray(y, dtype=np.float64), check_weights(sample_weight, len(X)), errors))
+    omega, labels = check_weights(sample_weight, len(X)), check_labels(len(X), y_std, y_wrong)
+    rows = drop_weightless(RawRows(X, np.asarray(y, dtype=np.float64), omega, errors, *labels))
     if len(rows.y) == 0:
         raise ValueError("`sample_weight` is zero for all rows; expected at least two rows with a positive weight.")
     if len(rows.y) < 2:
@@ -75,18 +83,41 @@ def check_validation(estimator: Any, validation_data: Any, has_errors: bool) -> 
     """Check rows to choose the iterate by, if there are any; they must have `X_std` if the training rows do."""
     if validation_data is None:
         return None
-    if len(validation_data) not in (2, 3, 4):
-        raise ValueError(
-            f"`validation_data` has {len(validation_data)} parts; expected (X, y), (X, y, weight) or "
-            "(X, y, weight, X_std)."
-        )
-    X, y, weight, X_std = (*validation_data, None, None)[:4]
+    if len(validation_data) not in N_PARTS:
+        raise ValueError(f"`validation_data` has {len(validation_data)} parts; expected {PARTS}.")
+    X, y, weight, X_std, *labels = (*validation_data, *[None] * 4)[:6]
     X, y = validate_table(estimator, X, y, y_numeric=True, reset=False, ensure_all_finite=estimator._all_finite)
     omega = check_weights(weight, len(y))
     errors = check_input_errors(X_std, X, "`validation_data`: ")
     if has_errors != (errors is not None):
         raise ValueError("`X_std` is given for training or validation rows only; give it for both or none.")
-    return drop_weightless(RawRows(X, np.asarray(y, dtype=np.float64), omega, errors))
+    known = check_labels(len(y), *labels, where="`validation_data`: ")
+    return drop_weightless(RawRows(X, np.asarray(y, dtype=np.float64), omega, errors, *known))
+
+
+def check_labels(
+    n: int, y_std: Any = None, y_wrong: Any = None, *, where: str = ""
+) -> tuple[FloatArray | None, FloatArray | None]:
+    """Check standard errors of targets, and probabilities that they are wrong: float64 of shape (n,), or None."""
+    checked: list[FloatArray | None] = []
+    for name, given in (("y_std", y_std), ("y_wrong", y_wrong)):
+        if given is None:
+            checked.append(None)
+            continue
+        values = np.asarray(given, dtype=np.float64)
+        if values.shape != (n,):
+            raise ValueError(f"{where}`{name}` has shape {values.shape}; expected ({n},), one number per row of X.")
+        is_error = name == "y_std"
+        bad = ~(np.isfinite(values) & (values >= 0.0)) if is_error else (values < 0.0) | (values >= 1.0)
+        if bad.any():
+            row = int(np.flatnonzero(bad)[0])
+            expected = "finite standard errors >= 0" if is_error else "probabilities >= 0 and < 1, or NaN if not known"
+            raise ValueError(
+                f"{where}`{name}` has {int(bad.sum())} values that it cannot have, the first in row {row} "
+                f"({values[row]}); expected {expected}. Leave such rows out."
+            )
+        checked.append(values)
+    return checked[0], checked[1]
 
 
 def require_observations(observed: npt.NDArray[np.bool_]) -> None:
@@ -146,16 +177,15 @@ def drop_weightless(rows: RawRows) -> RawRows:
     return rows if used.all() else rows.take(used)
 
 
-def check_chunk(index: int, chunk: Any, d: int, names: list[str] | None = None, missing: bool = False) -> RawRows:
+def check_chunk(
+    index: int, chunk: Any, d: int, names: list[str] | None = None, missing: bool = False, wrong_rate: float = 0.0
+) -> RawRows:
     """Check chunk number `index` of a user's source against the first, and complete it with weights.
 
-    NaN among the inputs is fine if `missing`.
+    NaN among the inputs is fine if `missing`; `wrong_rate` is that of wrong targets where chunks do not tell.
     """
-    if len(chunk) not in (2, 3, 4):
-        raise ValueError(
-            f"chunk {index} of `source` has {len(chunk)} parts; expected (X, y), (X, y, sample_weight) or (X, y, "
-            "sample_weight, X_std)."
-        )
+    if len(chunk) not in N_PARTS:
+        raise ValueError(f"chunk {index} of `source` has {len(chunk)} parts; expected {PARTS}.")
     named = astropy_matrix(chunk[0])
     X = np.asarray(chunk[0] if named is None else named[1], dtype=np.float64)
     y = np.asarray(chunk[1], dtype=np.float64)
@@ -179,14 +209,31 @@ def check_chunk(index: int, chunk: Any, d: int, names: list[str] | None = None, 
         )
     omega = check_weights(chunk[2] if len(chunk) > 2 else None, len(y))
     errors = check_input_errors(chunk[3] if len(chunk) > 3 else None, X, f"chunk {index} of `source`: ")
-    return drop_weightless(RawRows(X, y, omega, errors))
+    labels = check_labels(len(y), *chunk[4:], where=f"chunk {index} of `source`: ")
+    return with_wrong_rate(drop_weightless(RawRows(X, y, omega, errors, *labels)), wrong_rate)
+
+
+OPTIONAL_PARTS = ("X_std", "y_std", "y_wrong")
+
+
+def kinds_of(rows: RawRows) -> tuple[bool, ...]:
+    """Say which of the `OPTIONAL_PARTS` rows have."""
+    return rows.X_std is not None, rows.y_std is not None, rows.wrong is not None
 
 
 class CheckedChunks:
     """Chunks of a user's source, checked and completed with weights; those that are lazy are computed one by one."""
 
-    def __init__(self, source: Iterable[Any], d: int, names: list[str] | None = None, *, missing: bool = False) -> None:
-        self.source, self.d, self.names, self.missing = source, d, names, missing
+    def __init__(
+        self,
+        source: Iterable[Any],
+        d: int,
+        names: list[str] | None = None,
+        *,
+        missing: bool = False,
+        wrong_rate: float = 0.0,
+    ) -> None:
+        self.source, self.d, self.names, self.missing, self.wrong_rate = source, d, names, missing, wrong_rate
 
     def survey(self) -> tuple[int, npt.NDArray[np.bool_], bool]:
         """Count the rows; say which features were ever observed, and whether inputs come with errors."""
@@ -198,13 +245,15 @@ class CheckedChunks:
         return n, observed, has_errors
 
     def __iter__(self) -> Iterator[RawRows]:
-        has_errors: bool | None = None
+        kinds: tuple[bool, ...] | None = None
         for index, chunk in enumerate(self.source):
             ready = chunk.compute() if is_lazy(chunk) else chunk
-            rows = check_chunk(index, ready, self.d, self.names, self.missing)
-            if has_errors is not None and has_errors != (rows.X_std is not None):
+            rows = check_chunk(index, ready, self.d, self.names, self.missing, self.wrong_rate)
+            found = kinds_of(rows)
+            if kinds is not None and kinds != found:
+                name = next(name for name, a, b in zip(OPTIONAL_PARTS, kinds, found, strict=True) if a != b)
                 raise ValueError(
-                    f"chunk {index} of `source` differs from the first in having `X_std`; give it in all or none."
+                    f"chunk {index} of `source` differs from the first in having `{name}`; give it in all or none."
                 )
-            has_errors = rows.X_std is not None
+            kinds = found
             yield rows

@@ -17,11 +17,12 @@ from gpzed.gp.posterior import Posterior
 from gpzed.gp.predictive import predict, predict_noisy, responses_of, variance_forms
 from gpzed.gp.state import State, make_state
 from gpzed.incomplete.blur import Blur
-from gpzed.incomplete.parts import MAX_PARTS, PatternTable, RowParts, parts_with_errors
-from gpzed.incomplete.patterns import Pattern, patterns_of
+from gpzed.incomplete.parts import MAX_PARTS, PatternTable, RowParts
+from gpzed.incomplete.patterns import Pattern
 from gpzed.incomplete.spread import AddedVariance, BlurredRows, QuadraticForms
 from gpzed.mixture.heads import head_layout
 from gpzed.mixture.predictive import MixtureHeads
+from gpzed.mixture.quick import QuickHeads
 from gpzed.model.data import Standardisation
 from gpzed.prediction import Components
 
@@ -107,17 +108,11 @@ class Member:
 
     def parts(self, X: FloatArray, X_std: FloatArray | None = None) -> tuple[RowParts, PatternTable]:
         """Parts of raw rows, and the blurs of rows among them."""
-        map_ = self.standardisation
-        if X_std is not None:
-            parts = parts_with_errors(X, X_std, map_.inputs, map_.whitening)
-            return parts, PatternTable(map_.inputs, map_.whitening, ())
-        table = PatternTable(map_.inputs, map_.whitening, patterns_of(X)[0])
-        return table.parts(X), table
+        return self.standardisation.parts(X, X_std)
 
     def expected(self, X: FloatArray, X_std: FloatArray | None = None) -> FloatArray:
         """Whitened inputs (n, d), expected ones where raw inputs are missing or noisy."""
-        parts, _ = self.parts(X, X_std)
-        return parts.average(parts.X, len(X))
+        return self.standardisation.expected(X, X_std)
 
     def denoised(self, X: FloatArray, X_std: FloatArray) -> FloatArray:
         """Raw inputs (n, d) that are to be expected behind noisy ones; missing ones, too."""
@@ -179,6 +174,15 @@ class Member:
     def n_heads(self) -> int:
         """Gaussians of a prediction for one component of the density of the inputs."""
         return 1 if self.mixture is None else self.mixture.heads.K
+
+    @cached_property
+    def quick(self) -> QuickHeads | None:
+        """The heads ready to predict complete rows without matrices; None where sums of squares are not good enough."""
+        if self.mixture is None or self.mixture.quick is None:
+            return None
+        heads, layout = self.mixture.heads, head_layout(self.layout)
+        whitening, squares = self.standardisation.whitening, self.mixture.quick.squares
+        return QuickHeads(whitening, heads.state(layout), heads.Theta, squares)
 
     @cached_property
     def _forms(self) -> QuadraticForms:

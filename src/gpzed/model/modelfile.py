@@ -21,7 +21,9 @@ from gpzed.mixture.heads import head_layout
 from gpzed.mixture.predictive import MixtureHeads
 from gpzed.model.container import pack_record, unpack_record
 from gpzed.model.coverage import Coverage
+from gpzed.model.data import Standardisation
 from gpzed.model.member import Member, TrainingReport
+from gpzed.model.network_member import NetworkMember
 from gpzed.model.recalibration import Recalibration
 from gpzed.model.records import learn_fields, may_be_infinite, store_as_text
 
@@ -30,6 +32,7 @@ KIND, VERSION = "model", 1
 store_as_text(Structure, lambda structure: structure.code, get_structure)
 may_be_infinite(TrainingReport, "best_score")
 may_be_infinite(MixtureHeads, "best_score")
+may_be_infinite(NetworkMember, "score")
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class ModelFile:
     members: tuple[Member, ...]
     coverage: Coverage | None
     recalibration: Recalibration | None
+    networks: tuple[NetworkMember, ...] = ()
+    network_share: float = 0.0
     pipeline: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -56,6 +61,9 @@ class ModelFile:
             raise ValueError(f"{len(self.members)} members; expected {self.parameters.get('n_members')}, at least one")
         for index, member in enumerate(self.members):
             _check_member(member, f"members/{index}", self.n_features)
+        for index, network in enumerate(self.networks):
+            _check_network(network, f"networks/{index}", self.n_features)
+        _check_values(self, "", {"network_share": lambda share: 0.0 < share < 1.0 if self.networks else share == 0.0})
         if self.coverage is not None:
             _check_coverage(self.coverage, self.n_features)
         if self.recalibration is not None:
@@ -93,16 +101,34 @@ def _check_member(member: Member, path: str, n_features: int) -> None:
     shapes |= {f"parameters/{name}": shape for name, shape in layout.shapes().items() if name != "b"}
     _check_shapes(member, path, {**shapes, "posterior/w_mean": (M,)})
     _check_factor(member.posterior.factor, f"{path}/posterior/factor", M)
-    _check_values(map_, f"{path}/standardisation", {"y_scale": _is_positive})
-    _check_whitening(map_.whitening, f"{path}/standardisation/whitening", d)
-    _check_density(map_.inputs.density, f"{path}/standardisation/inputs/density", d)
-    errors, place = map_.inputs.errors, f"{path}/standardisation/inputs/errors"
+    _check_maps(map_, f"{path}/standardisation", d)
+    if member.mixture is not None:
+        _check_heads(member.mixture, f"{path}/mixture", layout)
+
+
+def _check_maps(map_: Standardisation, path: str, d: int) -> None:
+    _check_values(map_, path, {"y_scale": _is_positive})
+    _check_whitening(map_.whitening, f"{path}/whitening", d)
+    _check_density(map_.inputs.density, f"{path}/inputs/density", d)
+    errors, place = map_.inputs.errors, f"{path}/inputs/errors"
     if errors is not None:
         c = max(len(errors.centres), 1)
         _check_shapes(errors, place, {"centres": (c, d), "variances": (c, d), "floor": (d,)})
         _check_values(errors, place, {"variances": _is_positive, "floor": _is_positive})
-    if member.mixture is not None:
-        _check_heads(member.mixture, f"{path}/mixture", layout)
+
+
+def _check_network(network: NetworkMember, path: str, n_features: int) -> None:
+    _check_maps(network.standardisation, f"{path}/standardisation", n_features)
+    marked, width, layers = network.marked, n_features + len(network.marked), network.network.layers
+    if marked.ndim != 1 or np.any((marked < 0) | (marked >= n_features)) or len(set(marked.tolist())) < len(marked):
+        raise ValueError(f"`{path}/marked` has positions that {n_features} inputs do not have")
+    _check_shapes(network, path, {"lower": (n_features,), "upper": (n_features,)})
+    for index, layer in enumerate(layers):
+        if layer.ndim != 2 or len(layer) != width + 1:
+            raise ValueError(f"array '{path}/network/layers/{index}' has shape {layer.shape}, for {width} inputs")
+        width = layer.shape[1]
+    if not layers or width % 3 or not width:
+        raise ValueError(f"`{path}/network` has {len(layers)} layers with {width} outputs; expected 3 for every head")
 
 
 def _check_heads(mixture: MixtureHeads, path: str, layout: Layout) -> None:
@@ -111,6 +137,9 @@ def _check_heads(mixture: MixtureHeads, path: str, layout: Layout) -> None:
         raise ValueError(f"`{path}` has {K} heads with the mean function {mixture.mean_function!r}")
     shapes: dict[str, tuple[int, ...]] = {f"heads/{name}": layout.shapes()[name] for name in ("P", "Gamma")}
     _check_shapes(mixture, path, {**shapes, "heads/Theta": (own.n_weights, 3 * K), "offsets": (layout.d, K)})
+    if mixture.quick is not None:
+        _check_shapes(mixture.quick, f"{path}/quick", {"squares": (own.n_weights, K)})
+        _check_values(mixture.quick, f"{path}/quick", {"squares": _is_not_negative})
     for index, factor in enumerate(mixture.factors):
         _check_factor(factor, f"{path}/factors/{index}", own.n_weights)
 
@@ -158,6 +187,10 @@ def _check_values(record: Any, path: str, rules: Mapping[str, Callable[[Any], bo
 
 def _is_positive(values: Any) -> bool:
     return bool(np.all(np.asarray(values) > 0.0))
+
+
+def _is_not_negative(values: Any) -> bool:
+    return bool(np.all(np.asarray(values) >= 0.0))
 
 
 def _is_share(values: Any) -> bool:

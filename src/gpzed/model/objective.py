@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from gpzed._types import FloatArray
-from gpzed.engine.blocks import Engine
+from gpzed.engine.blocks import Engine, Rows
 from gpzed.gp.evidence import Evaluation, evaluate, fit_posterior
 from gpzed.gp.parameters import Layout
 from gpzed.gp.posterior import Posterior
 from gpzed.gp.predictive import score
 from gpzed.gp.prior import log_prior
 from gpzed.gp.state import State
-from gpzed.incomplete.added_variance import refresh
 from gpzed.incomplete.blur import Blur
+from gpzed.incomplete.givens import refresh, trust_in_rows
 
 NOISE_SHIFTS = np.linspace(-3.0, 0.0, 13)
 """Corrections to ``ln beta`` among which held-out rows choose; the best is refined by a parabola. Only towards more
@@ -24,9 +24,15 @@ class Objective:
     """Minus the log evidence and log prior per row; remembers its last evaluation for the score of held-out rows."""
 
     def __init__(
-        self, engine: Engine, layout: Layout, blurs: tuple[Blur, ...], shape_prior: float, weighted_precision: bool
+        self,
+        engine: Engine,
+        layout: Layout,
+        blurs: tuple[Blur, ...],
+        shape_prior: float,
+        weighted_precision: bool,
+        doubtful: bool = False,
     ) -> None:
-        self.engine, self.layout, self.blurs = engine, layout, blurs
+        self.engine, self.layout, self.blurs, self.doubtful = engine, layout, blurs, doubtful
         self.shape_prior, self.weighted_precision = shape_prior, weighted_precision
         self._last: tuple[FloatArray, Evaluation] | None = None
 
@@ -56,11 +62,17 @@ class Objective:
             self.engine if engine is None else engine, parameters, self.layout, self.weighted_precision, self.blurs
         )[:2]
 
-    def refresh(self, theta: FloatArray, *others: Engine | None) -> None:
-        """Set the variance that uncertain inputs add, of these rows and others."""
-        engines = [self.engine, *(engine for engine in others if engine is not None)]
-        refresh(engines, self.layout.unpack(theta), self.layout, self.weighted_precision, self.blurs)
+    def refresh(self, theta: FloatArray, valid: Engine | None, *others: Engine, trusting: bool = False) -> None:
+        """Set what is given in these rows, held-out ones and others; `trusting` takes all targets for right."""
+        doubtful = self.doubtful and not trusting
+        parameters = self.layout.unpack(theta)
+        engines, given = [self.engine, *others], (self.layout, self.weighted_precision, self.blurs)
+        refresh(engines, parameters, *given, valid, doubtful=doubtful)
         self._last = None
+
+    def trust(self, theta: FloatArray, rows: Rows) -> FloatArray | None:
+        """Return the probability that the targets of rows in memory are right; None where none may be wrong."""
+        return trust_in_rows(rows, *self.posterior(theta)) if self.doubtful else None
 
     def validate(self, valid: Engine, theta: FloatArray, calibrate_noise: bool) -> tuple[float, float]:
         """Return the mean log-likelihood of held-out rows, and the constant on ``ln beta`` at which it is reached.

@@ -26,6 +26,8 @@ Calibration = Literal["global", "local", "noise", "none"]
 ROWS_PER_NUMBER = 5.0
 """Training rows per free number of the basis functions (centre and shape) with n_basis="auto"; measured."""
 MIN_BASIS, MAX_BASIS = 5, 100
+N_NETWORKS, MIN_NETWORK_ROWS = 5, 100
+"""Networks of a committee with n_networks="auto", and rows from which on there are any."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,11 @@ def check_options(estimator: Any) -> None:
     """Check every option of an estimator, and that they go together; errors name option, value and what is allowed."""
     options = estimator.get_params(deep=False)
     check_values(options)
+    if options.get("wrong_labels", 0.0) != 0.0 and options.get("weighting") == "precision":
+        raise ValueError(
+            f'`wrong_labels` is {options["wrong_labels"]!r} but `weighting` is "precision"; expected "likelihood", '
+            "since doubts are weights of the likelihood of a row."
+        )
     if options.get("calibrate") == "local" and not options.get("coverage", True):
         raise ValueError(
             '`calibrate` is "local" but `coverage` is False; expected True, since regions are those of its density. '
@@ -166,6 +173,14 @@ def make_recipe(model: GPzRegressor, n: int) -> Recipe:
     )
 
 
+def choose_n_networks(model: GPzRegressor, n: int) -> int:
+    """Return how many networks a committee has, for n training rows: none beside the paper's model, or for few rows."""
+    if model.n_networks != "auto":
+        return int(model.n_networks)
+    is_plain = model.n_members == 1 or model.n_heads == 1
+    return 0 if is_plain or n < MIN_NETWORK_ROWS else min(model.n_members, N_NETWORKS)
+
+
 def choose_n_basis(n: int, d: int, structure: Structure) -> int:
     """Choose the number of basis functions for n training rows with d features."""
     return int(min(max(n / (ROWS_PER_NUMBER * (d + structure.n_shape(d))), MIN_BASIS), MAX_BASIS))
@@ -190,25 +205,26 @@ def _structure(name: str, value: Any) -> None:
     _one_of(*STRUCTURES)(name, value)  # a table that may grow
 
 
-def _count(most: int = 10**9, *, auto: bool = False, optional: bool = False) -> Check:
-    expected = "a whole number >= 1" + (' or "auto"' if auto else " or None" if optional else "") + f", at most {most}"
+def _count(most: int = 10**9, *, least: int = 1, auto: bool = False, optional: bool = False) -> Check:
+    others = ' or "auto"' if auto else " or None" if optional else ""
+    expected = f"a whole number >= {least}{others}, at most {most}"
 
     def check(name: str, value: Any) -> None:
         if (auto and isinstance(value, str) and value == "auto") or (optional and value is None):
             return
         if isinstance(value, bool) or not isinstance(value, Integral):
             raise TypeError(f"`{name}` is {value!r}; expected {expected}.")
-        if not 1 <= int(value) <= most:
+        if not least <= int(value) <= most:
             raise ValueError(f"`{name}` is {value}; expected {expected}.")
 
     return check
 
 
-def _number(low: float, high: float, *, optional: bool = False) -> Check:
-    expected = f"a number from {low:g} to {high:g}" + (" or None" if optional else "")
+def _number(low: float, high: float, *, auto: bool = False, optional: bool = False) -> Check:
+    expected = f"a number from {low:g} to {high:g}" + (' or "auto"' if auto else " or None" if optional else "")
 
     def check(name: str, value: Any) -> None:
-        if optional and value is None:
+        if (auto and isinstance(value, str) and value == "auto") or (optional and value is None):
             return
         if isinstance(value, bool) or not isinstance(value, Real):
             raise TypeError(f"`{name}` is {value!r}; expected {expected}.")
@@ -236,6 +252,7 @@ CONSTRAINTS: dict[str, Check] = {
     "mean_function": _one_of("zero", "constant", "linear"),
     "n_heads": _count(1000),
     "n_members": _count(1000),
+    "n_networks": _count(1000, least=0, auto=True),
     "whitening": _one_of("pca", "scale", "none"),
     "missing": _one_of("marginalise", "error"),
     "weighting": _one_of("likelihood", "precision"),
@@ -243,6 +260,7 @@ CONSTRAINTS: dict[str, Check] = {
     "validation_fraction": _number(0.0, 0.9),
     "calibrate": _one_of("global", "local", "noise", "none"),
     "coverage": _switch,
+    "wrong_labels": _number(0.0, 0.5, auto=True),
     "training": _training,
     "n_threads": _count(4096, optional=True),
     "init": _one_of("kmeans", "data", "random"),

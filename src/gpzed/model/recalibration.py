@@ -11,12 +11,14 @@ by the s, r and ω under which the held-out targets are most likely.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp, ndtr
 
 from gpzed._types import AnyArray, FloatArray
+from gpzed.gp import labels
 from gpzed.prediction import Prediction
 
 MIN_ROWS = 200
@@ -79,7 +81,7 @@ class Recalibration:
 
 def fit_recalibration(
     prediction: Prediction,
-    y: FloatArray,
+    y: FloatArray | Targets,
     omega: FloatArray | None = None,
     shares: FloatArray | None = None,
     rng: np.random.Generator | None = None,
@@ -93,17 +95,21 @@ def fit_recalibration(
     prediction : Prediction
         Of held-out rows. Basis functions were not fitted to them, but they chose the iterate and the noise correction,
         and the weight posterior includes them.
-    y, omega : ndarray of shape (n,)
-        Their targets and weights.
+    y : Targets or ndarray of shape (n,)
+        Their targets, and what is known of these.
+    omega : ndarray of shape (n,) or None
+        Their weights.
     shares : ndarray of shape (n, g) or None
         How much each row belongs to each region of the inputs, for a factor that depends on the region.
     rng : numpy.random.Generator or None
         Of the halves of the cross-validation.
     """
     rng = np.random.default_rng(0) if rng is None else rng
-    order = rng.permutation(len(y))[:MAX_ROWS]
-    omega = np.ones(len(y)) if omega is None else omega
-    rows = _Rows.of(prediction[order], y[order], omega[order], None if shares is None else shares[order])
+    targets = y if isinstance(y, Targets) else Targets(y)
+    order = rng.permutation(len(targets.y))[:MAX_ROWS]
+    omega = np.ones(len(targets.y)) if omega is None else omega
+    shares = None if shares is None else shares[order]
+    rows = _Rows.of(prediction[order], targets.take(order), omega[order], shares)
     n = len(order)
     if n < MIN_ROWS:
         return Recalibration(n_rows=n)
@@ -118,14 +124,15 @@ def fit_recalibration(
         candidates.append((float(np.average(score, weights=rows.omega)), has_wings, pit))
     start = np.concatenate([START, np.zeros(0 if rows.shares is None else rows.shares.shape[1])])
     best, chosen = float(np.average(rows.log_pdf(start, False), weights=rows.omega)), None
-    before = {"mll": best, "pit_ks": _uniformity(rows.cdf(start, False), rows.omega)}
+    trusted = rows.omega * rows.trust(start)
+    before = {"mll": best, "pit_ks": _uniformity(rows.cdf(start, False), trusted)}
     for candidate in candidates:
         if candidate[0] > best + MIN_GAIN / n:
             best, chosen = candidate[0], candidate
     if chosen is None:
         return Recalibration(n_rows=n, before=before, after=before)
     parameters = _fit(rows, chosen[1])
-    after = {"mll": chosen[0], "pit_ks": _uniformity(chosen[2], rows.omega)}
+    after = {"mll": chosen[0], "pit_ks": _uniformity(chosen[2], trusted)}
     return Recalibration(
         float(parameters[0]),
         float(expit(parameters[1])) if chosen[1] else 0.0,
@@ -137,6 +144,19 @@ def fit_recalibration(
     )
 
 
+class Targets(NamedTuple):
+    """Targets of held-out rows, each (n,), and what is known of them."""
+
+    y: FloatArray
+    y_std: FloatArray | None = None  # standard errors
+    wrong: FloatArray | None = None  # probability that a target is wrong
+    log_wrong: FloatArray | None = None  # log density of the target if so
+
+    def take(self, which: AnyArray) -> Targets:
+        """Take some of the rows."""
+        return Targets(*(None if array is None else array[which] for array in self))  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
 class _Rows:
     """Held-out rows: distances from the components, and last from the whole, in standard deviations, and the like."""
@@ -146,24 +166,37 @@ class _Rows:
     log_std: FloatArray  # (n, K + 1)
     omega: FloatArray
     shares: FloatArray | None
+    targets: Targets
 
     @classmethod
-    def of(cls, p: Prediction, y: FloatArray, omega: FloatArray, shares: FloatArray | None) -> _Rows:
+    def of(cls, p: Prediction, targets: Targets, omega: FloatArray, shares: FloatArray | None) -> _Rows:
         std = np.column_stack([p.component_stds, p.std])
         means = np.column_stack([p.means, p.mean])
         with np.errstate(divide="ignore"):
-            return cls((y[:, None] - means) / std, np.log(p.weights), np.log(std), omega, shares)
+            return cls((targets.y[:, None] - means) / std, np.log(p.weights), np.log(std), omega, shares, targets)
 
     def take(self, which: AnyArray) -> _Rows:
         shares = None if self.shares is None else self.shares[which]
-        return _Rows(self.t[which], self.log_weight[which], self.log_std[which], self.omega[which], shares)
+        targets, omega = self.targets.take(which), self.omega[which]
+        return _Rows(self.t[which], self.log_weight[which], self.log_std[which], omega, shares, targets)
+
+    def trust(self, parameters: FloatArray) -> FloatArray:
+        """Probability that targets are right, (n,)."""
+        wrong, log_wrong = self.targets.wrong, self.targets.log_wrong
+        if wrong is None or log_wrong is None:
+            return np.ones(len(self.t))
+        return labels.trust(self._log_density(parameters, False), log_wrong, wrong)
 
     def _log_scale(self, parameters: FloatArray) -> FloatArray:
         local = 0.0 if self.shares is None else self.shares @ parameters[3:]
         return np.asarray(parameters[0] + local + np.zeros(len(self.t)))[:, None]
 
     def log_pdf(self, parameters: FloatArray, has_wings: bool) -> FloatArray:
-        """Log density of the targets after the change, (n,)."""
+        """Log-likelihood of the targets after the change, (n,); they may be wrong."""
+        density, log_wrong = self._log_density(parameters, has_wings), self.targets.log_wrong
+        return density if log_wrong is None else labels.log_likelihood(density, log_wrong, self.targets.wrong)
+
+    def _log_density(self, parameters: FloatArray, has_wings: bool) -> FloatArray:
         log_scale, log_weight = self._changed(parameters, has_wings)
         exponent = -0.5 * (self.t * np.exp(-log_scale)) ** 2
         return np.asarray(logsumexp(log_weight - self.log_std - log_scale + exponent - 0.5 * LOG_2PI, axis=1))
@@ -171,12 +204,17 @@ class _Rows:
     def _changed(self, parameters: FloatArray, has_wings: bool) -> tuple[FloatArray, FloatArray]:
         """Log factors of the standard deviations and log weights, each (n, K + 1)."""
         log_scale = np.repeat(self._log_scale(parameters), self.t.shape[1], axis=1)
-        wing = np.full((len(self.t), 1), -np.inf)
-        if not has_wings:
-            return log_scale, np.hstack([self.log_weight, wing])
-        log_scale[:, -1] += parameters[2]
-        wing[:] = np.log(expit(parameters[1]))
-        return log_scale, np.hstack([self.log_weight + np.log(expit(-parameters[1])), wing])
+        wing, own = np.full((len(self.t), 1), -np.inf), self.log_weight
+        if has_wings:
+            log_scale[:, -1] += parameters[2]
+            wing[:] = np.log(expit(parameters[1]))
+            own = own + np.log(expit(-parameters[1]))
+        if (
+            self.targets.y_std is not None
+        ):  # errors of the targets widen what is compared with them, and stay as they are
+            error = self.targets.y_std[:, None] * np.exp(-self.log_std)
+            log_scale = 0.5 * np.log(np.exp(2.0 * log_scale) + error**2)
+        return log_scale, np.hstack([own, wing])
 
     def cdf(self, parameters: FloatArray, has_wings: bool) -> FloatArray:
         """PIT values after the change, (n,)."""

@@ -214,7 +214,14 @@ def _fields(kind: Any) -> dict[str, Any]:
 
 
 def _choices(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    choices = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return tuple(_spelt_out(choice) for choice in choices)
+
+
+def _spelt_out(hint: Any) -> Any:
+    """Return what an alias of a type stands for; NumPy's NDArray is one from NumPy 2.5 on."""
+    alias = getattr(get_origin(hint), "__value__", None)
+    return hint if alias is None else alias[get_args(hint)]
 
 
 def _present(hint: Any) -> Any:

@@ -14,11 +14,13 @@ from gpzed.model.options import check_values
 
 HEADS_STAGE = -1
 """The stage of a `StepInfo` in which heads are trained."""
+NETWORK_STAGE = -2
+"""The stage in which a network is trained."""
 
 
 @dataclass(frozen=True)
 class StepInfo:
-    """What a progress callback is told after every step; in stage `HEADS_STAGE` heads are trained, a step an epoch."""
+    """What a progress callback is told after every step; in stages `HEADS_STAGE` and `NETWORK_STAGE` it is an epoch."""
 
     member: int
     stage: int

@@ -13,6 +13,7 @@ from gpzed._types import BoolArray
 from gpzed.incomplete.patterns import RawRows
 from gpzed.model.data import ArrayData, StreamData, TrainingData, merge_duplicates, split_rows
 from gpzed.model.inputs import (
+    OPTIONAL_PARTS,
     CheckedChunks,
     check_rows,
     check_validation,
@@ -20,12 +21,13 @@ from gpzed.model.inputs import (
     require_observations,
     validate_table,
 )
+from gpzed.model.wrong_labels import learn_rate, with_wrong_rate
 
 if TYPE_CHECKING:
     from gpzed.model.estimator import GPzRegressor
 
-Given = tuple[Any, Any, Any, Any]
-"""X, y, sample_weight and X_std as a caller gave them."""
+Given = tuple[Any, Any, Any, Any, Any, Any]
+"""X, y, sample_weight, X_std, y_std and y_wrong as a caller gave them."""
 
 SHARED_PART = 0.5
 """Part of the held-out rows that all members of a committee have in common, where these serve recalibration."""
@@ -51,9 +53,13 @@ class Source:
 def rows_in_memory(model: GPzRegressor, given: Given, validation_data: Any, client: Any) -> Source:
     """Check rows of this process; with a client, they are sent to the workers of its cluster."""
     rows = check_rows(model, *given)
+    rate = learn_rate(rows, np.random.default_rng(0)) if model.wrong_labels == "auto" else float(model.wrong_labels)
+    rows = with_wrong_rate(rows, rate)
     if model.weighting == "likelihood":
         rows = merge_duplicates(rows)
     valid = check_validation(model, validation_data, rows.X_std is not None)
+    if valid is not None:
+        valid = with_wrong_rate(valid, rate)
     is_part, are_shared = valid is None, _are_shared(model)
     fraction = model.validation_fraction if is_part else 0.0
 
@@ -70,9 +76,10 @@ def rows_in_memory(model: GPzRegressor, given: Given, validation_data: Any, clie
 
 def rows_of_collections(model: GPzRegressor, given: Given, validation_data: Any, client: Any) -> Source:
     """Check Dask collections: loaded by the workers of a cluster, or computed on every pass without one."""
-    X, y, sample_weight, X_std = given
-    if X_std is not None:
-        raise TypeError("`X_std` is given with a Dask collection; expected delayed chunks with it: `fit_stream`.")
+    X, y, sample_weight, *others = given
+    for name, other in zip(OPTIONAL_PARTS, others, strict=True):
+        if other is not None:
+            raise TypeError(f"`{name}` is given with a Dask collection; expected delayed chunks with it: `fit_stream`.")
     from gpzed.distributed.collections import partitions, template
 
     validate_table(model, template(X))
@@ -109,12 +116,15 @@ def _delayed_rows(model: GPzRegressor, chunks: list[Any], validation_data: Any, 
         return _chunked_rows(model, chunks, validation_data)
     from gpzed.distributed.data import Partitions
 
-    loaded = Partitions(client, chunks, model.n_features_in_, _feature_names(model), missing=model._allows_gaps)
+    names, rate = _feature_names(model), _known_rate(model)
+    d, missing = model.n_features_in_, model._allows_gaps
+    loaded = Partitions(client, chunks, d, names, missing=missing, wrong_rate=rate)
     return _reread_rows(model, (loaded.n, loaded.observed, loaded.has_errors), validation_data, loaded.split)
 
 
 def _chunked_rows(model: GPzRegressor, source: Iterable[Any], validation_data: Any) -> Source:
-    chunks = CheckedChunks(source, model.n_features_in_, _feature_names(model), missing=model._allows_gaps)
+    names, rate = _feature_names(model), _known_rate(model)
+    chunks = CheckedChunks(source, model.n_features_in_, names, missing=model._allows_gaps, wrong_rate=rate)
     return _reread_rows(model, chunks.survey(), validation_data, partial(StreamData, chunks))
 
 
@@ -130,12 +140,23 @@ def _reread_rows(
         raise ValueError(f"`source` has {n} rows with a positive weight; expected at least 2 to train on.")
     require_observations(observed)
     valid = check_validation(model, validation_data, has_errors)
+    if valid is not None:
+        valid = with_wrong_rate(valid, _known_rate(model))
     are_shared = _are_shared(model)
 
     def data(rng: np.random.Generator) -> TrainingData:
         return split(model.validation_fraction, valid, 0 if are_shared else int(rng.integers(2**31)))
 
     return Source(n, data)
+
+
+def _known_rate(model: GPzRegressor) -> float:
+    if model.wrong_labels == "auto":
+        raise ValueError(
+            '`wrong_labels` is "auto", but the rate of wrong labels is learned from rows in memory only; give a number '
+            "like 0.05, or 0."
+        )
+    return float(model.wrong_labels)
 
 
 def _are_shared(model: GPzRegressor) -> bool:

@@ -84,8 +84,8 @@ class Survey:
         if n == 0:
             raise ValueError("`X` has no rows; expected the objects whose redshifts matter.")
         self.weight = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
-        self.prediction: Prediction = model.predict_distribution(X, X_std=X_std)
-        plain = model.committee_.recalibrated(X, Team(model.n_threads), X_std)
+        self.prediction: Prediction = model.predict_distribution(X, X_std=X_std, exact=True)
+        plain = model.committee_.recalibrated(X, Team(model.n_threads), X_std, exact=True)
         self.unknown = np.maximum(self.prediction.variance - plain.variance, 0.0)
         X = X if X_std is None else model.members_[0].denoised(X, X_std)
         self.trained = training_rows(density, X)

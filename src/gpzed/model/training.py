@@ -23,11 +23,14 @@ from gpzed.model.data import TrainingData, fit_standardisation
 from gpzed.model.member import Member, TrainingReport
 from gpzed.model.objective import Objective
 from gpzed.model.options import Recipe
+from gpzed.model.run import HEADS_STAGE
 
 FIRST_STAGE_ROWS = 12_000
 STAGE_FACTOR = 4
 UNCERTAIN_STAGES = 3
 """Stages over all rows where inputs are missing or noisy: between them the variance that these add is updated."""
+DOUBTFUL_STAGES = 5
+"""The same where targets may be wrong: each stage finds less noise, and so more of these."""
 
 
 @dataclass
@@ -73,8 +76,8 @@ class Watch:
     def on_step(self, session: Session) -> bool | None:
         """Be told of an iteration; returning True ends training with the best model so far."""
 
-    def on_epoch(self, step: Iteration) -> bool | None:
-        """Be told of a pass over the rows in which heads are trained; True ends these passes."""
+    def on_epoch(self, step: Iteration, stage: int = HEADS_STAGE) -> bool | None:
+        """Be told of a pass over the rows in which heads or a network are trained; True ends these passes."""
 
 
 class Trained(NamedTuple):
@@ -143,7 +146,9 @@ class _Work:
         assert self.map.table is not None
         self.blurs = self.map.table.blurs
         sizes = data.stages(stage_sizes(data.n, training.coarse_to_fine and self.valid is not None))
-        self.sizes = sizes + sizes[-1:] * (UNCERTAIN_STAGES - 1 if self.blurs else 0)
+        self.doubtful = data.has_doubts
+        repeats = DOUBTFUL_STAGES if self.doubtful else UNCERTAIN_STAGES if self.blurs else 1
+        self.sizes = sizes + sizes[-1:] * (repeats - 1)
         self.session.verify(self.layout.size, len(self.sizes))
 
     def _start(self, rng: np.random.Generator) -> Session:
@@ -157,16 +162,16 @@ class _Work:
         return self.session.stage == len(self.sizes) - 1
 
     def begin_stage(self, records: bool) -> Objective:
-        """Return the objective over the rows of the stage, with the variance that uncertain inputs add updated."""
+        """Return the objective over the rows of the stage, with what it takes as given updated."""
         stage, progress = self.session.stage, self.session.progress
         size = self.sizes[stage]
         if not hasattr(self, "objective") or size != self.sizes[stage - 1]:
             n_rows = None if size == self.sizes[-1] else size
             engine = self.data.engine(self.map, self.layout.n_weights, self.n_threads, n_rows)
             self.objective = Objective(
-                engine, self.layout, self.blurs, self.recipe.shape_prior, self.recipe.weighted_precision
+                engine, self.layout, self.blurs, self.recipe.shape_prior, self.recipe.weighted_precision, self.doubtful
             )
-        self.objective.refresh(progress.theta_start, self.valid)
+        self.objective.refresh(progress.theta_start, self.valid, trusting=stage == 0)
         progress.seconds_before = max(progress.seconds_before, time.perf_counter() - self.started)
         progress.record = records
         return self.objective
@@ -242,6 +247,7 @@ class _Work:
             self.blurs,
             schedule,
             self.heads_rng,
+            trust=self.objective.trust(layout.pack(member.parameters), rows),
             calibrate_noise=recipe.calibrate_noise and recipe.is_alone,
             scatter=not recipe.is_alone,
             on_epoch=watch.on_epoch,

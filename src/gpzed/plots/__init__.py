@@ -9,6 +9,7 @@ from gpzed.plots._style import COLOURS, figure_style, save_figure
 from gpzed.plots.bins import plot_binned, plot_variance_boxes
 from gpzed.plots.calibration import plot_pit, plot_qq, plot_reliability
 from gpzed.plots.model import plot_basis_ellipses, plot_history, plot_sparsity
+from gpzed.plots.pdf import plot_pdf
 from gpzed.plots.redshift import plot_redshift_distribution, plot_stack
 from gpzed.plots.scatter import plot_scatter
 from gpzed.plots.scores import plot_complexity, plot_improvement, plot_rejection, plot_retained
@@ -22,6 +23,7 @@ __all__ = [
     "plot_complexity",
     "plot_history",
     "plot_improvement",
+    "plot_pdf",
     "plot_pit",
     "plot_qq",
     "plot_redshift_distribution",

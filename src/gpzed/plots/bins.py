@@ -9,7 +9,7 @@ import numpy as np
 
 from gpzed._types import FloatArray
 from gpzed.evaluation import BinnedMetrics, BoxStatistics
-from gpzed.evaluation.binned import parts_to_show
+from gpzed.evaluation.binned import drawable
 from gpzed.plots._labels import Z_SPEC, metric_label
 from gpzed.plots._style import COLOURS, FAINT, INK, as_mapping, drawn, line_styles
 
@@ -30,6 +30,9 @@ def plot_binned(
 ) -> None:
     """Draw a metric in bins of redshift: the fractions kept of one method, or several methods at one fraction.
 
+    Error bars are standard errors, where the metric is a mean of the objects. Of one method the number of objects in
+    each bin is drawn above.
+
     Parameters
     ----------
     data : BinnedMetrics, or mapping of names to BinnedMetrics
@@ -43,7 +46,7 @@ def plot_binned(
         Bins with fewer objects are left out.
     """
     named = as_mapping(data)
-    lines: dict[str, tuple[FloatArray, FloatArray]] = {}
+    lines: dict[str, tuple[FloatArray, FloatArray, FloatArray | None]] = {}
     for name, binned in named.items():
         if metric not in binned.values:
             raise ValueError(
@@ -52,11 +55,29 @@ def plot_binned(
         for i in _chosen(binned, fraction, len(named) > 1):
             enough = binned.counts[i] >= min_count
             key = name if len(named) > 1 else f"{name} {100 * binned.fractions[i]:g} % kept".strip()
-            lines[key] = (binned.centers[enough], binned.values[metric][i][enough])
+            error = binned.errors.get(metric)
+            lines[key] = (
+                binned.centers[enough],
+                binned.values[metric][i][enough],
+                None if error is None else error[i][enough],
+            )
     ax.axhline(0.0, color=FAINT, lw=0.8)
-    for i, ((x, y), style) in enumerate(zip(lines.values(), line_styles(lines), strict=True)):
-        ax.plot(x, y, marker=MARKERS[i % len(MARKERS)], ms=3, **style)
+    for i, ((x, y, error), style) in enumerate(zip(lines.values(), line_styles(lines), strict=True)):
+        ax.errorbar(x, y, error, marker=MARKERS[i % len(MARKERS)], ms=3, elinewidth=0.8, capsize=1.5, **style)
     ax.set(xlabel=label, ylabel=metric_label(metric))
+    if len(named) == 1:
+        _draw_counts(ax, next(iter(named.values())))
+
+
+def _draw_counts(ax: Any, binned: BinnedMetrics) -> None:
+    """Draw the number of objects in each bin above, all that are kept at the largest fraction."""
+    counts = binned.counts[int(np.argmax(binned.fractions))]
+    strip = ax.inset_axes((0.0, 1.03, 1.0, 0.16), sharex=ax)
+    strip.stairs(np.maximum(counts, 0.5), binned.edges, fill=True, color=FAINT, alpha=0.5)
+    strip.set_yscale("log")
+    strip.set_ylim(0.5, 2.0 * max(int(counts.max()), 1))
+    strip.set_ylabel("objects", fontsize=7)
+    strip.tick_params(labelbottom=False, labelsize=7)
 
 
 def _chosen(binned: BinnedMetrics, fraction: float | None, one_only: bool) -> list[int]:
@@ -90,10 +111,10 @@ def plot_variance_boxes(
         What the bins are of.
     """
     if isinstance(boxes, BoxStatistics):
-        named = {"": boxes}
+        named = drawable({"": boxes})
     else:
-        shown = [name for name in parts_to_show(boxes) if name in parts]
-        named = {name: boxes[name] for name in sorted(shown, key=parts.index) or parts}
+        shown = drawable(boxes)
+        named = {name: shown[name] for name in parts if name in shown}
     for i, (name, box) in enumerate(named.items()):
         width = np.diff(box.edges) / len(named)
         filled = np.flatnonzero(box.counts > 0)
@@ -116,6 +137,9 @@ def plot_variance_boxes(
         )
         if name and drawn_boxes["boxes"]:
             drawn_boxes["boxes"][0].set_label(name)
-    edges = next(iter(named.values())).edges
+    first = boxes if isinstance(boxes, BoxStatistics) else next(iter(boxes.values()))
+    edges = first.edges
+    low, high = (f"{100 * part:g}" for part in first.whiskers)
+    ax.set_title(f"line: median; box: quartiles; whiskers: {low} to {high} % of the objects", fontsize=7.5)
     ax.set_yscale("log")
     ax.set(xlim=(edges[0], edges[-1]), xlabel=label, ylabel=r"predicted standard deviation $\sigma_z$")

@@ -10,21 +10,26 @@ from gpzed.plots._style import COLOURS, FAINT, INK, as_mapping, draw_lines, draw
 
 
 @drawn
-def plot_pit(histograms: PitHistogram | Mapping[str, PitHistogram], ax: Any = None) -> None:
-    """Draw the histogram of the probability integral transform; flat if the uncertainties are right.
+def plot_pit(
+    histograms: PitHistogram | Mapping[str, PitHistogram], ax: Any = None, *, difference: bool = False
+) -> None:
+    """Draw the histogram of the probability integral transform, or its `difference` from 1.
 
-    95 % of the bars should lie in the grey band.
+    It is flat if the uncertainties are right: 95 % of the bars should then lie in the grey band.
     """
-    named = as_mapping(histograms)
+    named, flat = as_mapping(histograms), 0.0 if difference else 1.0
     error = next(iter(named.values())).error
-    ax.axhspan(1.0 - 2.0 * error, 1.0 + 2.0 * error, color=FAINT, alpha=0.35, lw=0)
-    ax.axhline(1.0, color=INK, lw=0.8)
+    ax.axhspan(flat - 2.0 * error, flat + 2.0 * error, color=FAINT, alpha=0.35, lw=0)
+    ax.axhline(flat, color=INK, lw=0.8)
     for histogram, style in zip(named.values(), line_styles(named), strict=True):
+        height = histogram.density - 1.0 + flat
         if len(named) == 1:
-            ax.stairs(histogram.density, histogram.edges, fill=True, color=COLOURS[0], alpha=0.35)
-        ax.stairs(histogram.density, histogram.edges, lw=1.4, **style)
-    ax.set(xlim=(0.0, 1.0), xlabel="probability below the true redshift (PIT)", ylabel="density")
-    ax.set_ylim(bottom=0.0)
+            ax.stairs(height, histogram.edges, fill=True, color=COLOURS[0], alpha=0.35)
+        ax.stairs(height, histogram.edges, lw=1.4, baseline=None if difference else 0, **style)
+    ax.set(xlim=(0.0, 1.0), xlabel="probability below the true redshift (PIT)")
+    ax.set_ylabel("density less 1" if difference else "density")
+    if not difference:
+        ax.set_ylim(bottom=0.0)
 
 
 @drawn
@@ -40,16 +45,21 @@ def plot_qq(curves: QQCurve | Mapping[str, QQCurve], ax: Any = None, *, differen
 
 
 @drawn
-def plot_reliability(curves: Reliability | Mapping[str, Reliability], ax: Any = None) -> None:
-    """Draw the actual coverage of central intervals against the nominal one; over-confident below the diagonal.
+def plot_reliability(
+    curves: Reliability | Mapping[str, Reliability], ax: Any = None, *, difference: bool = False
+) -> None:
+    """Draw the actual coverage of central intervals, or its `difference` from the nominal one, against this.
 
-    The grey band is two standard deviations wide, for the first curve if it were calibrated.
+    Over-confident predictions are below the diagonal, or below zero. The grey band is two standard deviations wide,
+    for the first curve if it were calibrated.
     """
     named = as_mapping(curves)
     first = next(iter(named.values()))
-    low, high = first.nominal - 2.0 * first.error, first.nominal + 2.0 * first.error
-    ax.fill_between(first.nominal, low, high, color=FAINT, alpha=0.35, lw=0)
-    ax.plot([0.0, 1.0], [0.0, 1.0], color=FAINT, lw=0.8)
-    draw_lines(ax, named, lambda curve: (curve.nominal, curve.actual), marker="o", ms=3)
-    ax.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
-    ax.set(xlabel="probability of the interval", ylabel="share of objects inside")
+    ideal = 0.0 if difference else first.nominal
+    ax.fill_between(first.nominal, ideal - 2.0 * first.error, ideal + 2.0 * first.error, color=FAINT, alpha=0.35, lw=0)
+    ax.plot([0.0, 1.0], [0.0, 0.0 if difference else 1.0], color=FAINT, lw=0.8)
+    draw_lines(ax, named, lambda c: (c.nominal, c.actual - c.nominal if difference else c.actual), marker="o", ms=3)
+    ax.set(xlim=(0.0, 1.0), xlabel="probability of the interval")
+    ax.set_ylabel("share inside, less probability" if difference else "share of objects inside")
+    if not difference:
+        ax.set_ylim(0.0, 1.0)

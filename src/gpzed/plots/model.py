@@ -17,18 +17,24 @@ MAX_POINTS = 20_000
 
 @drawn
 def plot_history(reports: Sequence[Any], ax: Any = None) -> None:
-    """Draw the validation score at each step of training, one line per `model.reports_`; a dot marks the step kept."""
+    """Draw the score of the held-out rows at each iteration, one line per `model.reports_`; a dot marks the one kept.
+
+    Dotted lines stand where training went on with more rows.
+    """
     lowest = []
     names = [f"member {index + 1}" if len(reports) > 1 else "" for index in range(len(reports))]
     for report, style in zip(reports, line_styles(names), strict=True):
         scores = np.array([step.score for step in report.history], dtype=np.float64)
         ax.plot(np.arange(1, len(scores) + 1), scores, **style)
+        for step in np.flatnonzero(np.diff(getattr(report, "stage", ()))) + 1:
+            ax.axvline(step + 0.5, color=FAINT, lw=0.6, ls=":")
         if 0 < report.best_iteration <= len(scores):
             ax.plot(report.best_iteration, scores[report.best_iteration - 1], "o", color=style["color"], ms=5)
         lowest += [np.quantile(scores[np.isfinite(scores)], 0.1)] if np.isfinite(scores).any() else []
     if lowest:
         ax.set_ylim(bottom=min(lowest))
-    ax.set(xlabel="step", ylabel="log-likelihood of the held-out rows")
+    ax.set(xlabel="iteration of L-BFGS", ylabel=r"mean $\ln p(z_{\mathrm{spec}})$ of the held-out rows")
+    ax.set_xlim(left=0.0)
 
 
 @drawn
@@ -37,8 +43,10 @@ def plot_sparsity(
 ) -> None:
     """Draw how relevant each basis function is for the mean (alpha) and for the noise (eta), the most relevant first.
 
-    Drawn is the prior standard deviation of a weight, ``alpha ** -0.5``: a basis function that falls by orders of
-    magnitude below the first ones is switched off.
+    Drawn is the prior standard deviation of a weight, ``alpha ** -0.5``. A basis function is 1 at its centre, so this
+    is what it typically adds to the redshift there, in standard deviations of the training redshifts; for the noise,
+    on the axis to the right, what it adds to the logarithm of the precision. One that falls by orders of magnitude
+    below the first ones is switched off; those above a hundredth of the first are counted.
 
     Parameters
     ----------
@@ -49,15 +57,26 @@ def plot_sparsity(
         ``model.noise_weight_precisions_``.
     """
     alpha = np.asarray(weight_precisions, dtype=np.float64)
-    lines = {r"mean, $\alpha^{-1/2}$": alpha}
-    if noise_weight_precisions is not None:
-        eta = np.asarray(noise_weight_precisions, dtype=np.float64)
-        lines = {r"mean, $\alpha^{-1/2}$": alpha[: len(eta)], r"noise, $\eta^{-1/2}$": eta}
-    for values, style in zip(lines.values(), line_styles(lines), strict=True):
-        relevance = np.sort(values**-0.5)[::-1]
-        ax.plot(np.arange(1, len(relevance) + 1), relevance, **{**style, "ls": "-"}, drawstyle="steps-mid")
-    ax.set_yscale("log")
-    ax.set(xlabel="basis function, by relevance", ylabel="prior standard deviation of its weight")
+    eta = None if noise_weight_precisions is None else np.asarray(noise_weight_precisions, dtype=np.float64)
+    alpha = alpha if eta is None else alpha[: len(eta)]
+    _draw_relevance(ax, alpha, COLOURS[0], "mean")
+    ax.set(xlabel="rank of the basis function", ylabel=r"typical part of the redshift [std], $\alpha^{-1/2}$")
+    if eta is not None:
+        beside = ax.twinx()
+        _draw_relevance(beside, eta, COLOURS[1], "noise")
+        beside.set_ylabel(r"typical part of the log precision, $\eta^{-1/2}$", color=COLOURS[1])
+        ax.plot([], [], color=COLOURS[1], label=beside.lines[0].get_label())
+
+
+def _draw_relevance(ax: Any, precisions: FloatArray, colour: str, name: str) -> None:
+    relevance = np.sort(precisions**-0.5)[::-1]
+    n_used = int(np.count_nonzero(relevance > 0.01 * relevance[0]))
+    label = f"{name}: {n_used} of {len(relevance)} matter"
+    ax.plot(np.arange(1, len(relevance) + 1), relevance, color=colour, drawstyle="steps-mid", label=label)
+    if relevance[0] > 10.0 * relevance[-1]:
+        ax.set_yscale("log")
+    else:
+        ax.set_ylim(0.0, 1.1 * relevance[0])
 
 
 def _precisions(factors: npt.ArrayLike, m: int, d: int) -> FloatArray:
@@ -134,7 +153,7 @@ def plot_basis_ellipses(
     shown = P if points is None else np.concatenate([P, np.asarray(points, dtype=np.float64)[:MAX_POINTS]])
     for axis, dimension in (("x", i), ("y", j)):
         low, high = np.quantile(shown[:, dimension], [0.002, 0.998])
-        margin = 0.15 * max(high - low, 1e-6)
+        margin = (0.5 if points is None else 0.15) * max(high - low, 1e-6)
         getattr(ax, f"set_{axis}lim")(low - margin, high + margin)
     labels = names or (f"input {i + 1}, whitened", f"input {j + 1}, whitened")
     ax.set(xlabel=labels[0], ylabel=labels[1])

@@ -36,11 +36,13 @@ def plot_redshift_distribution(
 @drawn
 def plot_stack(distribution: RedshiftDistribution, ax: Any = None) -> None:
     """Draw n(z) of one or more samples, with error bands."""
-    edges = distribution.sample_edges
+    is_cut = bool(np.isfinite(distribution.sample_edges).all())
     for k, (density, error) in enumerate(zip(distribution.density, distribution.error, strict=True)):
         if not distribution.n[k]:
             continue
-        name = "all objects" if np.isinf(edges[k]) else f"{edges[k]:g} < $z_\\mathrm{{phot}}$ < {edges[k + 1]:g}"
+        called = distribution.names[k]
+        low, _, high = called.partition(" - ")
+        name = f"{low} < $z_\\mathrm{{phot}}$ < {high}" if is_cut else "all objects" if called == "all" else called
         colour = COLOURS[k % len(COLOURS)]
         ax.stairs(density, distribution.edges, color=colour, label=name)
         band = {"baseline": np.maximum(density - error, 0.0), "fill": True, "alpha": 0.3, "linewidth": 0}

@@ -11,8 +11,19 @@ from numpy.typing import ArrayLike
 from scipy.special import log_ndtr
 
 from gpzed._types import AnyArray, BoolArray, FloatArray, IntArray
+from gpzed.compiled.binding import is_compiled
+from gpzed.compiled.points import mixture_moments
 from gpzed.prediction import checks
-from gpzed.prediction.mixture import Mixture, Moments, build, log_sum_exp, moments, row_chunks
+from gpzed.prediction.mixture import (
+    SERIES_FROM,
+    UNCUT,
+    Mixture,
+    Moments,
+    build,
+    log_sum_exp,
+    moments,
+    row_chunks,
+)
 
 OF_ALL = -1
 """Label of components that belong to no member: those of wings and of doubt."""
@@ -98,15 +109,15 @@ class Components:
         """Return the components of some of the objects."""
         return replace(self, **{name: getattr(self, name)[rows] for name in ARRAYS})
 
-    def of_member(self, member: int, n_members: int) -> Components:
-        """Return what one of `n_members` equal members says by itself, with the components that belong to all."""
-        own = self.member == member
-        which = np.concatenate([np.flatnonzero(own), np.flatnonzero(self.member == OF_ALL)])
+    def of_member(self, member: int) -> Components:
+        """Return what one member says by itself, with the components that belong to all."""
+        own, extra = np.flatnonzero(self.member == member), np.flatnonzero(self.member == OF_ALL)
+        which = np.concatenate([own, extra])
         arrays = {name: getattr(self, name)[:, which] for name in ARRAYS}
-        weights = arrays["weights"]
-        weights[:, : np.count_nonzero(own)] *= n_members
-        weights[weights.sum(axis=1) <= 0.0] = 1.0  # a member without weight
-        arrays["weights"] = weights / weights.sum(axis=1, keepdims=True)
+        weights, n = arrays["weights"], len(own)
+        total = weights[:, :n].sum(axis=1, keepdims=True)
+        weights[:, :n] = np.where(total > 0.0, weights[:, :n] / np.where(total > 0.0, total, 1.0), 1.0 / n)
+        weights[:, :n] *= 1.0 - weights[:, n:].sum(axis=1, keepdims=True)
         return Components(**arrays, member=self.member[which], input=self.input[which])
 
     def with_one_more(self, weight: FloatArray | float, **values: FloatArray) -> Components:
@@ -128,6 +139,16 @@ class Components:
             arrays[name][rows] = value
         return replace(self, **arrays)
 
+    def overwritten(self, rows: IntArray, part: Components) -> Components:
+        """Return the components with others for some of the objects; for whom made the arrays: they are written to."""
+        if not len(rows):
+            return self
+        for name in ARRAYS:
+            values = getattr(self, name).view()
+            values.flags.writeable = True
+            values[rows] = getattr(part, name)
+        return replace(self)
+
     def rows(self, lower: float | None, columns: int = 1) -> Iterator[tuple[slice, Mixture]]:
         """Yield slices of rows with their mixtures cut at `lower`, sized for `columns` values per component."""
         for rows in row_chunks(len(self), self.n_components * columns):
@@ -135,8 +156,12 @@ class Components:
 
     def moments(self, lower: float | None = None) -> Moments:
         """Return mean and parts of the variance of each object, once cut at `lower`."""
-        parts = [np.empty(len(self)) for _ in Moments._fields]
         groups = _starts(self.member), _starts(self.member, self.input)
+        if is_compiled():
+            arrays = {name: getattr(self, name) for name in ARRAYS}
+            found = mixture_moments(arrays, *groups, lower=lower, uncut=UNCUT, series_from=SERIES_FROM)
+            return Moments(*(checks.read_only(part) for part in found))
+        parts = [np.empty(len(self)) for _ in Moments._fields]
         for rows, mix in self.rows(lower):
             model, noise, inputs = (getattr(self, name)[rows] for name in ARRAYS[2:])
             for out, value in zip(parts, moments(mix, model, noise, inputs, *groups), strict=True):

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from gpzed._types import FloatArray
 from gpzed.prediction import checks as check
-from gpzed.prediction import quantiles, scores
+from gpzed.prediction import quantiles, reduce, scores
 from gpzed.prediction.combine import joined, mixed
 from gpzed.prediction.components import Components
 from gpzed.prediction.mixture import Mixture, Moments, cdf, log_pdf, uncut_moments
@@ -61,6 +61,8 @@ class Prediction:
     ----------
     components : Components
         The Gaussians: weights, means, parts of the variance, and labels.
+    known : Moments or None
+        Mean and parts of the variance where they are known better than from the Gaussians, as in files.
 
     Notes
     -----
@@ -88,6 +90,7 @@ class Prediction:
     coverage: FloatArray | None
     flags: npt.NDArray[np.uint32] | None
     point: str | FloatArray
+    known: Moments | None
 
     def __init__(
         self,
@@ -107,7 +110,9 @@ class Prediction:
         checked = Components.checked(weights, means, model_variances, noise_variances, input_variances, member, input)
         self._set(components=checked, lower=lower, coverage=coverage, flags=flags, point=point)
 
-    def _set(self, *, components: Components, lower: Any, coverage: Any, flags: Any, point: Any) -> None:
+    def _set(
+        self, *, components: Components, lower: Any, coverage: Any, flags: Any, point: Any, known: Moments | None = None
+    ) -> None:
         """Set all attributes; those that are one number per object are checked."""
         n = len(components)
         ready: dict[str, Any] = {
@@ -116,6 +121,7 @@ class Prediction:
             "coverage": None if coverage is None else check.read_only(check.coverage(coverage, n)),
             "flags": None if flags is None else check.read_only(check.flags(flags, n)),
             "point": check.point("point", point, POINTS, n),
+            "known": known,
         }
         if isinstance(ready["point"], np.ndarray):
             check.read_only(ready["point"])
@@ -131,15 +137,19 @@ class Prediction:
         coverage: ArrayLike | None = None,
         flags: ArrayLike | None = None,
         point: str | ArrayLike = "mean",
+        known: Moments | None = None,
     ) -> Prediction:
         """Make predictions of components that need no check; the rest as in the class."""
         made = object.__new__(Prediction)
-        made._set(components=components, lower=lower, coverage=coverage, flags=flags, point=point)
+        made._set(components=components, lower=lower, coverage=coverage, flags=flags, point=point, known=known)
         return made
 
     def changed(self, **changes: Any) -> Prediction:
-        """Return the same predictions with other `components`, `lower`, `coverage`, `flags` or `point`."""
-        return Prediction.of(**{field.name: getattr(self, field.name) for field in fields(self)} | changes)
+        """Return the same predictions with other `components`, `lower`, `coverage`, `flags`, `point` or `known`."""
+        old = {field.name: getattr(self, field.name) for field in fields(self)}
+        if "components" in changes or changes.get("lower", self.lower) != self.lower:
+            old["known"] = None
+        return Prediction.of(**old | changes)
 
     @classmethod
     def gaussian(
@@ -231,6 +241,7 @@ class Prediction:
             coverage=None if self.coverage is None else self.coverage[rows],
             flags=None if self.flags is None else self.flags[rows],
             point=self.point if isinstance(self.point, str) else self.point[rows],
+            known=None if self.known is None else Moments(*(part[rows] for part in self.known)),
         )
 
     @property
@@ -270,7 +281,7 @@ class Prediction:
 
     @cached_property
     def _moments(self) -> Moments:
-        return self.components.moments(self.lower)
+        return self.components.moments(self.lower) if self.known is None else self.known
 
     @property
     def mean(self) -> FloatArray:
@@ -400,6 +411,25 @@ class Prediction:
             total += weight[rows] @ density
         out: FloatArray = total / weight.sum()
         return out
+
+    def reduced(self, *, without_cut: bool = False) -> Prediction:
+        """Return mixtures of at most eight Gaussians each, as few as they need, in float32.
+
+        Means and variances, and what is quoted, stay as they were. With `without_cut` densities have these moments
+        without being cut.
+        """
+        few = reduce.reduced(self.components, self.lower)
+        weights, means, variances = (np.asarray(a, dtype=np.float64) for a in (few.weights, few.means, few.stds))
+        variances = variances**2
+        if without_cut and self.lower is not None:
+            weights, means, variances = reduce.above_cut(weights, means, variances, self.lower)
+        nothing, label = np.zeros_like(weights), np.zeros(reduce.MOST, dtype=np.intp)
+        return self.changed(
+            components=Components(weights, means, nothing, variances, nothing, label, label),
+            lower=None if without_cut else self.lower,
+            point=self.z_phot,
+            known=self._moments,
+        )
 
     def to_qp(self, grid: ArrayLike | None = None, *, kind: Literal["mixmod", "norm"] = "mixmod") -> Any:
         """Return a qp ensemble.

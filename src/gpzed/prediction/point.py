@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import log_ndtr, ndtri
 
 from gpzed._types import FloatArray
 from gpzed.compiled.binding import is_compiled
@@ -24,6 +24,8 @@ NODES, MIN_NODES, MAX_NODES = 128, 8, 24
 """Points that stand for a mixture, shared out among its components; for each of these at least, and at most."""
 SMALLEST_SCALE = 0.05
 """Of ``1 + z``, where a density that is not cut at zero reaches below -1."""
+LIGHT, LIGHT_NODES = 0.01, 3
+"""Components with a smaller share of a mixture have so many nodes alone."""
 NEGLIGIBLE = 1e-5
 """Share of a mixture that a component must have to be worked on: less moves the point by a millionth at most."""
 UNCUT = -3.0
@@ -38,7 +40,9 @@ points per component, mixtures cut at zero are off by 0.03 % of their standard d
 def best_points(weights: FloatArray, means: FloatArray, stds: FloatArray, lower: float | None) -> FloatArray:
     """Return the point (n,) of least expected loss of Gaussian mixtures, given as (n, K) before the cut at `lower`."""
     if is_compiled():
-        return _compiled(weights, means, stds, quadrature(weights.shape[1]), lower, NEGLIGIBLE)
+        K = weights.shape[1]
+        cuts = None if lower is None else cut_table(K)
+        return _compiled(weights, means, stds, quadrature(K), lower, NEGLIGIBLE, LIGHT, LIGHT_NODES, cuts)
     out = np.empty(len(weights))
     for rows in row_chunks(len(weights), 4 * MIN_NODES * weights.shape[1]):
         out[rows] = least_loss(*nodes_of(build(weights[rows], means[rows], stds[rows], lower)))
@@ -48,7 +52,7 @@ def best_points(weights: FloatArray, means: FloatArray, stds: FloatArray, lower:
 def best_of_table(z: FloatArray, p: FloatArray) -> FloatArray:
     """Return the point (n,) of least expected loss under probabilities p at redshifts z, both (n, N)."""
     if is_compiled():
-        return _compiled(p, z, np.zeros_like(z), (np.zeros(1), np.full(1, 0.5), np.ones(1)), None, 0.0)
+        return _compiled(p, z, np.zeros_like(z), (np.zeros(1), np.full(1, 0.5), np.ones(1)), None)
     return least_loss(z, p)
 
 
@@ -58,13 +62,19 @@ def _compiled(
     stds: FloatArray,
     nodes: tuple[FloatArray, FloatArray, FloatArray],
     lower: float | None,
-    negligible: float,
+    negligible: float = 0.0,
+    light: float = 0.0,
+    n_light: int = 0,
+    cuts: tuple[float, float, FloatArray, FloatArray] | None = None,
 ) -> FloatArray:
     return least_loss_points(
         weights,
         means,
         stds,
         nodes,
+        n_light=n_light,
+        light=light,
+        cuts=cuts,
         lower=lower,
         uncut=UNCUT,
         knee=KNEE,
@@ -80,23 +90,40 @@ def _compiled(
 def quadrature(K: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return nodes of the standard normal, probabilities above them and weights for each of K components.
 
-    Gauss-Legendre in probability: the nodes are denser where the density is.
+    The last `LIGHT_NODES` are for those that are light. Gauss-Legendre in probability: the nodes are denser where the
+    density is.
     """
-    x, share = np.polynomial.legendre.leggauss(min(max(MIN_NODES, -(-NODES // K)), MAX_NODES))
+    sizes = min(max(MIN_NODES, -(-NODES // K)), MAX_NODES), LIGHT_NODES
+    x, share = np.concatenate([np.polynomial.legendre.leggauss(size) for size in sizes], axis=1)
     return ndtri(0.5 * (1.0 + x)), 0.5 * (1.0 - x), 0.5 * share
+
+
+@cache
+def cut_table(K: int) -> tuple[float, float, FloatArray, FloatArray]:
+    """Return the nodes for K components beyond cuts, less these, and the logs of the tails, for compiled code.
+
+    The first cut and how many there are in a standard deviation come first; linear interpolation errs by a
+    hundred-thousandth of a standard deviation.
+    """
+    first, per_unit = -5.0, 64.0
+    cuts = first + np.arange(17 * int(per_unit) + 1) / per_unit
+    a = cuts[None, :, None]
+    unit = Mixture(np.ones_like(a), -a, np.ones_like(a), a, 0.0)  # cut at zero
+    at = np.broadcast_to(1.0 - quadrature(K)[1], (len(cuts), len(quadrature(K)[1])))
+    return first, per_unit, np.ascontiguousarray(component_quantile(unit, at)[0]), log_ndtr(-cuts)
 
 
 def nodes_of(mix: Mixture) -> tuple[FloatArray, FloatArray]:
     """Return points and weights, both (r, N), of a quadrature of each mixture."""
     t, above, share = quadrature(len(mix.means))
-    r = mix.means.shape[1]
+    r, heavy = mix.means.shape[1], np.arange(len(t)) < len(t) - LIGHT_NODES
     z = mix.means + mix.stds * t  # (K, r, G)
     if mix.alpha is not None:
         cut = mix.alpha[:, :, 0]
         k, rows = np.nonzero(cut > UNCUT)
         w, mu, s, alpha = (a[k, rows][None] for a in (mix.weights, mix.means, mix.stds, mix.alpha))
         z[k, rows] = component_quantile(Mixture(w, mu, s, alpha, mix.lower), 1.0 - above[None, :])[0]
-    p = np.where(mix.weights > NEGLIGIBLE, mix.weights, 0.0) * share
+    p = np.where((mix.weights > NEGLIGIBLE) & ((mix.weights >= LIGHT) == heavy), mix.weights, 0.0) * share
     return z.transpose(1, 0, 2).reshape(r, -1), p.transpose(1, 0, 2).reshape(r, -1)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpzed.report.data import PointTable, ReportData, prepare
+from gpzed.report.context import PointTable
+from gpzed.report.data import ReportData, prepare
 from gpzed.report.page import render
 
 __all__ = ["PointTable", "ReportData", "prepare", "render"]

@@ -3,41 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gpzed._types import AnyArray, FloatArray, IntArray
+from gpzed._types import FloatArray
 from gpzed.evaluation import rejection_curves, reliability, uncertainty_boxes
-from gpzed.evaluation.binned import parts_to_show
+from gpzed.evaluation.binned import drawable
 from gpzed.evaluation.display import HEADINGS, shown
-from gpzed.evaluation.rejection import count_kept, order_by_variance
 from gpzed.evaluation.selection import expected_squared_error
 from gpzed.prediction import Prediction
+from gpzed.report.context import PointTable, cautions, colours
+from gpzed.report.objects import coordinates, single_objects
 from gpzed.report.pack import cells_in_groups, finite, floats
+from gpzed.report.sample import PERCENT, Sample, limits, redshift_bins
+from gpzed.report.trends import tomography, trends
 
-PERCENT = np.arange(1, 101)
-"""Percentages kept: the positions of the slider."""
-MAX_POINTS = 1500
-"""Up to this many objects are all drawn as points; in larger samples only outliers are, at most this many."""
-OUTLIER = 0.15
-"""Normalised error from which on an object counts as an outlier."""
 PIT_BINS = 20
+MIN_SIDE, MAX_SIDE = 120, 260
+"""Least and largest number of cells along each axis of the map."""
 MAX_DENSITIES, DENSITY_POINTS = 400, 121
 """Densities summed for n(z) in each group of one per cent, and points of the grid."""
-BIN_WIDTH, MAX_BINS = 0.1, 40
-"""Redshift bins of bias and variance: the paper's width, and their largest number."""
 SCORES = tuple(name for name, _, _ in HEADINGS if name != "n")
-
-
-@dataclass(frozen=True)
-class PointTable:
-    """What the page says about single objects: values to show, such as magnitudes, and their errors, by heading."""
-
-    ids: AnyArray  # (n,)
-    columns: Mapping[str, FloatArray] = field(default_factory=dict)
-    errors: Mapping[str, FloatArray] = field(default_factory=dict)  # under the same headings, where there are any
 
 
 @dataclass(frozen=True)
@@ -47,22 +35,11 @@ class ReportData:
     content: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """Objects with the first position of the slider at which each is kept, from 0."""
-
-    z: FloatArray | None
-    prediction: Prediction
-    order: IntArray
-    counts: IntArray
-    position: IntArray
-
-
 def prepare(
     name: str,
     prediction: Prediction,
     z_spec: FloatArray | None = None,
-    points: PointTable | None = None,
+    table: PointTable | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> ReportData:
     """Compute what the page shows of one set of predictions.
@@ -75,36 +52,37 @@ def prepare(
         Of n objects.
     z_spec : ndarray of shape (n,), optional
         True redshifts of all; without them there are no scores.
-    points : PointTable, optional
-        What to say about single objects.
+    table : PointTable, optional
+        What is known of the objects beside: ids, photometry, flags, the training set.
     about : mapping, optional
         Facts for the head of the page, in plain JSON types.
     """
-    n = len(prediction)
-    order = order_by_variance(prediction)
-    counts = count_kept(n, PERCENT / 100)
-    position = np.empty(n, dtype=np.intp)
-    position[order] = np.searchsorted(counts, np.arange(n), side="right")
-    sample = _Sample(z_spec, prediction, order, counts, position)
+    sample = Sample.of(z_spec, prediction)
+    counts, variance = sample.counts, prediction.variance[sample.order]
+    promised = np.cumsum(expected_squared_error(prediction)[sample.order])[counts - 1] / counts
     content: dict[str, Any] = {
         "name": name,
-        "n": n,
+        "n": len(prediction),
         "truth": z_spec is not None,
         "about": dict(about or {}),
         "kept": counts.tolist(),
-        "max_std": finite(np.sqrt(prediction.variance[order][counts - 1])),
-        "expected_rmse": finite(np.sqrt(np.cumsum(expected_squared_error(prediction)[order])[counts - 1] / counts)),
+        "max_std": finite(np.sqrt(variance[counts - 1])),
+        "expected_rmse": finite(np.sqrt(promised)),
         "cells": _cells(sample),
         "density": _density(sample),
         "parts": _parts(sample),
-        "points": _points(sample, points),
+        **single_objects(sample, table),
+        "tomography": tomography(sample),
+        "cautions": {} if table is None else cautions(sample, table),
+        "colours": None if table is None else colours(table),
     }
     if z_spec is not None:
-        content |= {"scores": _scores(sample), "pit": _pit(sample), "bias": _bias(sample)}
+        magnitudes = {} if table is None else table.magnitudes
+        content |= {"scores": _scores(sample), "pit": _pit(sample), "trends": trends(sample, magnitudes)}
     return ReportData(content)
 
 
-def _scores(sample: _Sample) -> dict[str, Any]:
+def _scores(sample: Sample) -> dict[str, Any]:
     """Return the metrics at each position: numbers for curves, and text as `gpzed evaluate` writes it."""
     assert sample.z is not None
     curves = rejection_curves(sample.z, sample.prediction, SCORES, fractions=PERCENT / 100)
@@ -117,35 +95,17 @@ def _scores(sample: _Sample) -> dict[str, Any]:
     }
 
 
-def _added(counts: IntArray) -> list[tuple[int, int]]:
-    """Return first and last (excluded) rank of the objects that each position adds."""
-    ends = counts.tolist()
-    return list(zip([0, *ends[:-1]], ends, strict=True))
-
-
-def _limits(*samples: FloatArray) -> tuple[float, float]:
-    """Return a range that holds all but a few in a thousand."""
-    low, high = np.quantile(np.concatenate(samples), [0.0005, 0.9995])
-    margin = 0.04 * max(high - low, 1e-3)
-    return (0.0 if 0.0 <= low < 0.15 * high else float(low - margin)), float(high + margin)
-
-
-def _cells(sample: _Sample) -> dict[str, Any]:
+def _cells(sample: Sample) -> dict[str, Any]:
     """Return a map of the objects: true against predicted redshift, or predicted redshift against log10 sigma."""
-    n, z_phot = len(sample.prediction), sample.prediction.z_phot
-    side = int(np.clip(20 * np.ceil(n**0.25 / 2.0), 60, 200))
-    if sample.z is not None:
-        x, y = sample.z, z_phot
-        x_range = y_range = _limits(x, y)
-    else:
-        x, y = z_phot, np.log10(sample.prediction.std)
-        x_range, y_range = _limits(x), _limits(y)
+    side = int(np.clip(20 * np.ceil(len(sample.prediction) ** 0.25 / 1.4), MIN_SIDE, MAX_SIDE))
+    x, y = coordinates(sample)
+    x_range, y_range = (limits(x), limits(y)) if sample.z is None else (limits(x, y), limits(x, y))
     column = np.floor((x - x_range[0]) / (x_range[1] - x_range[0]) * side).astype(np.intp)
     row = np.floor((y - y_range[0]) / (y_range[1] - y_range[0]) * side).astype(np.intp)
     inside = (column >= 0) & (column < side) & (row >= 0) & (row < side)
     cell = np.where(inside, row * side + column, side * side)  # the last is for those outside
     log_std = 0.5 * np.log10(sample.prediction.variance[sample.order])
-    added = _added(sample.counts)
+    added = sample.added()
     groups = [log_std[a:b].mean() if b > a else log_std[a - 1] for a, b in added]
     return {
         "side": side,
@@ -156,59 +116,21 @@ def _cells(sample: _Sample) -> dict[str, Any]:
     }
 
 
-def _density(sample: _Sample) -> dict[str, Any]:
+def _density(sample: Sample) -> dict[str, Any]:
     """Return the sum of predicted densities of the objects that each position adds, on a grid."""
     z_phot = sample.prediction.z_phot
-    low, high = _limits(z_phot if sample.z is None else np.concatenate([sample.z, z_phot]))
+    low, high = limits(z_phot if sample.z is None else np.concatenate([sample.z, z_phot]))
     grid = np.linspace(low, high, DENSITY_POINTS)
     rng = np.random.default_rng(0)
     sums = np.zeros((len(PERCENT), len(grid)))
-    for i, (a, b) in enumerate(_added(sample.counts)):
+    for i, (a, b) in enumerate(sample.added()):
         if b > a:
             rows = np.sort(rng.permutation(sample.order[a:b])[:MAX_DENSITIES])
             sums[i] = (b - a) * sample.prediction[rows].stacked_pdf(grid)
     return {"grid": finite(grid), "sums": floats(sums)}
 
 
-def _redshift_bins(values: FloatArray) -> FloatArray:
-    """Return edges of bins of 0.1, or wider ones where there would be too many, that hold nearly all values."""
-    low, high = np.quantile(values, [0.001, 0.999])
-    width = BIN_WIDTH * max(1.0, np.ceil((high - low) / BIN_WIDTH / MAX_BINS))
-    first, last = np.floor(low / width), np.floor(high / width) + 1
-    edges: FloatArray = np.round(width * np.arange(first, last + 1), 10)
-    return edges
-
-
-def _bias(sample: _Sample) -> dict[str, Any]:
-    """Return mean error, its standard error and the number of objects in bins of redshift, at each position."""
-    assert sample.z is not None
-    z, z_phot = sample.z, sample.prediction.z_phot
-    error = (z - z_phot) / (1 + z)
-    result = {}
-    for by, values in (("z_spec", z), ("z_phot", z_phot)):
-        edges = _redshift_bins(values)
-        n_bins = len(edges) - 1
-        index = np.searchsorted(edges, values, side="right") - 1
-        inside = (index >= 0) & (index < n_bins)
-        slot = sample.position[inside] * n_bins + index[inside]
-        sums = [
-            np.bincount(slot, weights=w, minlength=len(PERCENT) * n_bins).reshape(-1, n_bins).cumsum(axis=0)
-            for w in (np.ones(inside.sum()), error[inside], error[inside] ** 2)
-        ]
-        count, total, square = sums
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean = total / count
-            spread = np.sqrt(np.maximum(square / count - mean**2, 0.0) / count)
-        result[by] = {
-            "edges": finite(edges, 10),
-            "count": count.astype(int).tolist(),
-            "mean": [finite(row, 4) for row in mean],
-            "error": [finite(row, 2) for row in spread],
-        }
-    return result
-
-
-def _pit(sample: _Sample) -> dict[str, Any]:
+def _pit(sample: Sample) -> dict[str, Any]:
     """Return histogram counts of PIT values and actual coverages of central intervals at each position."""
     assert sample.z is not None
     u = sample.prediction.cdf(sample.z)
@@ -222,39 +144,12 @@ def _pit(sample: _Sample) -> dict[str, Any]:
     return {"counts": counts.tolist(), "nominal": finite(nominal), "inside": inside.tolist()}
 
 
-def _parts(sample: _Sample) -> dict[str, Any]:
+def _parts(sample: Sample) -> dict[str, Any]:
     """Return box-plot statistics of the parts of the standard deviation in bins of redshift."""
     by = sample.prediction.z_phot if sample.z is None else sample.z
-    edges = _redshift_bins(by)
+    edges = redshift_bins(by)
     boxes = uncertainty_boxes(np.maximum(by, -0.99), sample.prediction, by=by, edges=edges, whiskers=(0.05, 0.95))
-    names = [name for name in parts_to_show(boxes) if name != "total"]
     shape = ("low", "q1", "median", "q3", "high")
-    drawn = {name: {item: finite(getattr(boxes[name], item), 4) for item in shape} for name in names}
+    parts = {name: box for name, box in drawable(boxes).items() if name != "total"}
+    drawn = {name: {item: finite(getattr(box, item), 4) for item in shape} for name, box in parts.items()}
     return {"edges": finite(edges, 10), "boxes": drawn}
-
-
-def _points(sample: _Sample, table: PointTable | None) -> dict[str, Any]:
-    """Return what is told about single objects: all of a small sample, else outliers drawn at random."""
-    n, z_phot = len(sample.prediction), sample.prediction.z_phot
-    is_outlier = np.zeros(n, dtype=bool)
-    if sample.z is not None:
-        is_outlier = np.abs(sample.z - z_phot) / (1 + sample.z) >= OUTLIER
-    chosen = np.arange(n) if n <= MAX_POINTS else np.flatnonzero(is_outlier)
-    if len(chosen) > MAX_POINTS:
-        chosen = np.sort(np.random.default_rng(0).permutation(chosen)[:MAX_POINTS])
-    x, y = (sample.z, z_phot) if sample.z is not None else (z_phot, np.log10(sample.prediction.std))
-    stored: dict[str, Any] = {
-        "all": n <= MAX_POINTS,
-        "n_outliers": int(is_outlier.sum()),
-        "x": finite(x[chosen], 5),
-        "y": finite(y[chosen], 5),
-        "z_phot": finite(z_phot[chosen], 5),
-        "std": finite(sample.prediction.std[chosen], 3),
-        "position": sample.position[chosen].tolist(),
-        "outlier": is_outlier[chosen].astype(int).tolist(),
-    }
-    if table is not None:
-        stored["id"] = [str(identifier) for identifier in table.ids[chosen].tolist()]
-        stored["columns"] = {name: finite(values[chosen], 5) for name, values in table.columns.items()}
-        stored["errors"] = {name: finite(values[chosen], 3) for name, values in table.errors.items()}
-    return stored

@@ -36,6 +36,23 @@ def as_text(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
+def text_of_varints(values: IntArray) -> str:
+    """Return whole numbers >= 0 as base64 of `varints`."""
+    return as_text(varints(np.asarray(values)))
+
+
+def shorts(values: FloatArray, low: float, high: float, top: int = 65_535) -> str:
+    """Return numbers in two bytes each, little-endian, as base64: `low` is 0 and `high` is `top`.
+
+    Examples
+    --------
+    >>> base64.b64decode(shorts(np.array([1.0, 3.0]), 1.0, 3.0)).hex()
+    '0000ffff'
+    """
+    scaled = np.rint((np.asarray(values) - low) * (top / (high - low if high > low else 1.0)))
+    return as_text(np.clip(scaled, 0, 65_535).astype("<u2").tobytes())
+
+
 def cells_in_groups(cells: IntArray, groups: IntArray, n_groups: int) -> str:
     """Return which cells the objects of each group fall in, in about a byte per object."""
     parts = []

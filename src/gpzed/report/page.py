@@ -12,9 +12,12 @@ from typing import Any
 
 import gpzed
 from gpzed.evaluation.display import HEADINGS
-from gpzed.report.data import PERCENT, ReportData
+from gpzed.report.data import ReportData
+from gpzed.report.sample import PERCENT
 
 PLOTLY = "plotly-cartesian.min.js"
+SCRIPTS = ("unpack.js", "paint.js", "object.js", "figures.js", "report.js")
+"""Scripts of the page, in this order."""
 
 
 def _asset(name: str) -> str:
@@ -58,7 +61,7 @@ def render(data: Sequence[ReportData], title: str) -> str:
         "style": _asset("report.css"),
         "plotly": _packed(_asset(PLOTLY)),
         "data": _packed(json.dumps(content, allow_nan=False, separators=(",", ":"))),
-        "script": _asset("paint.js") + _asset("report.js"),
+        "script": "".join(_asset(name) for name in SCRIPTS),
     }
     page = _asset("report.html")
     for name, text in parts.items():

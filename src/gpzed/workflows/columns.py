@@ -2,18 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gpzed._types import AnyArray
+from gpzed.catalog import Lists, Note
 from gpzed.config import PredictConfig
+from gpzed.errors import ConfigError
 from gpzed.prediction import Prediction
+from gpzed.prediction.reduce import MOST, count, reduced
 
 BASE_COLUMNS = ("z_phot", "z_mean", "z_std", "z_var_model", "z_var_noise", "z_var_input", "z_coverage", "z_flags")
 """Columns that are always written."""
+GAUSSIANS = ("z_pdf_weight", "z_pdf_mean", "z_pdf_std")
+"""Columns of the Gaussians that a density consists of: lists, or arrays that end in Gaussians of weight 0."""
+GRIDDED = "z_pdf"
+"""Column of the densities on a grid."""
+PDF_COLUMNS = (*GAUSSIANS, GRIDDED)
+PDF_QUANTILES = (0.025, 0.16, 0.5, 0.84, 0.975)
+"""Levels that stand for a density where no lists can be written."""
+NO_LISTS = ("csv",)
+"""Formats that hold one number per row and column."""
 POINTS = {"best": "redshift of least expected loss", "mean": "mean", "median": "median", "mode": "highest point"}
 """What z_phot may be, for the description of the column."""
+PHOTOZ = "src.redshift.phot"
+
+
+def settled(options: PredictConfig, n_components: int, format: str | None = None) -> PredictConfig:
+    """Return the options with the form of densities chosen, for a model with so many Gaussians and a file format."""
+    form = options.pdf
+    if form is None:
+        form = "none" if n_components == 1 else "quantiles" if format in NO_LISTS else "mixture"
+    elif format in NO_LISTS and form in ("mixture", "full", "grid"):
+        raise ConfigError(
+            f"`pdf` is {form!r}, but {format} files hold one number per row and column; write Parquet, HDF5 or FITS, "
+            "or choose 'quantiles' or 'none'"
+        )
+    levels = dict.fromkeys([*options.quantiles, *(PDF_QUANTILES if form == "quantiles" else ())])
+    return replace(options, pdf=form, quantiles=tuple(levels))
 
 
 def predict_columns(prediction: Prediction, options: PredictConfig | None = None) -> dict[str, AnyArray]:
@@ -23,20 +52,41 @@ def predict_columns(prediction: Prediction, options: PredictConfig | None = None
     ----------
     prediction : Prediction
     options : PredictConfig, optional
-        Quantiles and components; neither `columns` nor `chunk_rows` matter.
+        Quantiles and form of the densities; neither `columns` nor `chunk_rows` matter.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (n,), or (n, width)
+        Gaussians are filled up to a common number with some of weight 0; `as_lists` leaves these out.
     """
-    options = options or PredictConfig()
+    options = settled(options or PredictConfig(), prediction.n_components)
     values = tabulate(prediction, options)
     return {name: np.ascontiguousarray(values[name]) for name in values.dtype.names or ()}
 
 
+def as_lists(columns: Mapping[str, Any], options: PredictConfig) -> dict[str, Any]:
+    """Return the same columns with merged Gaussians as lists, no longer than each object needs; options are settled."""
+    if options.pdf != "mixture" or GAUSSIANS[0] not in columns:
+        return dict(columns)
+    lengths = count(columns[GAUSSIANS[0]])
+    return {
+        name: Lists.from_padded(values, lengths) if name in GAUSSIANS else values for name, values in columns.items()
+    }
+
+
+def column_dtype(options: PredictConfig, n_components: int) -> np.dtype[Any]:
+    """Return names and types of the columns that prediction adds, in order; the options are settled."""
+    width = {"mixture": MOST, "full": n_components}.get(options.pdf or "none", 0)
+    fields: list[tuple[Any, ...]] = [(name, "<f4") for name in BASE_COLUMNS[:-1]]
+    fields += [(quantile_name(level), "<f4") for level in options.quantiles]
+    fields += [(name, "<f4", (width,)) for name in GAUSSIANS if width]
+    fields += [(GRIDDED, "<f4", (len(options.grid),))] if options.pdf == "grid" else []
+    return np.dtype([*fields, (BASE_COLUMNS[-1], "<u4")])
+
+
 def added_columns(options: PredictConfig, n_components: int) -> list[str]:
-    """Return the names of the columns that prediction adds."""
-    names = [*BASE_COLUMNS[:-1], *(quantile_name(level) for level in options.quantiles)]
-    if n_components > 1 if options.components is None else options.components:
-        for k in range(1, n_components + 1):
-            names += [f"z_weight_{k}", f"z_mean_{k}", f"z_std_{k}"]
-    return [*names, BASE_COLUMNS[-1]]
+    """Return the names of the columns that prediction adds; the options are settled."""
+    return list(column_dtype(options, n_components).names or ())
 
 
 def quantile_name(level: float) -> str:
@@ -44,29 +94,58 @@ def quantile_name(level: float) -> str:
     return f"z_q{100.0 * level:.10g}" if level >= 0.1 else f"z_q0{100.0 * level:.10g}"
 
 
-def column_dtype(options: PredictConfig, n_components: int) -> np.dtype[Any]:
-    """Return names and types of the columns that prediction adds, in order."""
-    return np.dtype([(name, "<u4" if name == "z_flags" else "<f8") for name in added_columns(options, n_components)])
-
-
-def column_descriptions(options: PredictConfig) -> dict[str, str]:
-    """Return what each of the columns that are always written means."""
-    return {
-        "z_phot": f"{POINTS[options.point]} of the predictive distribution",
-        "z_mean": "mean of the predictive distribution",
-        "z_std": "its standard deviation, square root of z_var_model + z_var_noise + z_var_input",
-        "z_var_model": "variance due to limited training data (Eq. 3.13), and to members that disagree",
-        "z_var_noise": "variance due to limited information in the photometry (Eq. 5.10), and to heads that differ",
-        "z_var_input": "variance because bands are missing or, where errors are noise of the inputs, noisy",
-        "z_coverage": "share of the training rows that lie in emptier places; NaN if the model did not learn it",
-        "z_flags": "sum of the bits of gpzed_flags that apply",
+def column_notes(options: PredictConfig) -> dict[str, Note]:
+    """Return what each column that prediction may add means; the options are settled."""
+    cut = ", before the cut at zero redshift" if options.positive else ""
+    notes = {
+        "z_phot": Note(f"{POINTS[options.point]} of the predictive distribution", f"{PHOTOZ};meta.main"),
+        "z_mean": Note("mean of the predictive distribution", f"{PHOTOZ};stat.mean"),
+        "z_std": Note(
+            "its standard deviation, square root of z_var_model + z_var_noise + z_var_input", f"stat.error;{PHOTOZ}"
+        ),
+        "z_var_model": Note(
+            "variance due to limited training data (Eq. 3.13), and to members that disagree", f"stat.variance;{PHOTOZ}"
+        ),
+        "z_var_noise": Note(
+            "variance due to limited information in the photometry (Eq. 5.10), and to heads that differ",
+            f"stat.variance;{PHOTOZ}",
+        ),
+        "z_var_input": Note(
+            "variance because bands are missing or, where errors are noise of the inputs, noisy",
+            f"stat.variance;{PHOTOZ}",
+        ),
+        "z_coverage": Note(
+            "share of the training rows that lie in emptier places; NaN if the model did not learn it", "stat.value"
+        ),
+        "z_pdf_weight": Note(f"weights of the Gaussians of the density{cut}", f"stat.weight;{PHOTOZ}"),
+        "z_pdf_mean": Note(f"their means{cut}", f"stat.mean;{PHOTOZ}"),
+        "z_pdf_std": Note(f"their standard deviations{cut}", f"stat.stdev;{PHOTOZ}"),
+        "z_flags": Note("sum of the bits of gpzed_flags that apply", "meta.code"),
     }
+    for level in options.quantiles:
+        notes[quantile_name(level)] = Note(f"redshift below which the probability is {level:g}", f"{PHOTOZ};stat.value")
+    if options.pdf == "grid":
+        low, high, n = options.pdf_grid
+        where = f"probability density at {n:.0f} redshifts from {low:g} to {high:g}"
+        notes[GRIDDED] = Note(where, f"stat.probability;{PHOTOZ}")
+    return notes
+
+
+def grouped(names: Sequence[str]) -> str:
+    """Return the names of added columns in a sentence: quantiles by their ends, whatever their number."""
+    quantiles = [name for name in names if name.startswith("z_q")]
+    shown = [name for name in names if name not in quantiles and name not in PDF_COLUMNS]
+    if quantiles:
+        shown.append(
+            f"{len(quantiles)} quantiles ({quantiles[0]} to {quantiles[-1]})" if quantiles[1:] else quantiles[0]
+        )
+    densities = [name for name in names if name in PDF_COLUMNS]
+    return ", ".join(shown) + (f", and the densities in {', '.join(densities)}" if densities else "")
 
 
 def tabulate(prediction: Prediction, options: PredictConfig) -> AnyArray:
-    """Return the columns of a prediction as a structured array."""
-    dtype = column_dtype(options, prediction.n_components)
-    values = np.empty(len(prediction), dtype=dtype)
+    """Return the columns of a prediction as a structured array; the options are settled."""
+    values = np.empty(len(prediction), dtype=column_dtype(options, prediction.n_components))
     prediction = quoted(prediction, options)
     values["z_phot"] = prediction.z_phot
     values["z_mean"] = prediction.mean
@@ -78,11 +157,15 @@ def tabulate(prediction: Prediction, options: PredictConfig) -> AnyArray:
     values["z_flags"] = 0 if prediction.flags is None else prediction.flags
     for level in options.quantiles:
         values[quantile_name(level)] = prediction.quantile(level)
-    if "z_weight_1" in (dtype.names or ()):
-        for k in range(prediction.n_components):
-            values[f"z_weight_{k + 1}"] = prediction.weights[:, k]
-            values[f"z_mean_{k + 1}"] = prediction.means[:, k]
-            values[f"z_std_{k + 1}"] = prediction.component_stds[:, k]
+    if options.pdf == "mixture":
+        for name, few in zip(GAUSSIANS, reduced(prediction.components, prediction.lower), strict=True):
+            values[name] = few
+    elif options.pdf == "full":
+        every = prediction.weights, prediction.means, prediction.component_stds
+        for name, all_of_them in zip(GAUSSIANS, every, strict=True):
+            values[name] = all_of_them
+    elif options.pdf == "grid":
+        values[GRIDDED] = prediction.pdf_grid(options.grid)
     return values
 
 

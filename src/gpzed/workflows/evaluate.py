@@ -24,6 +24,7 @@ from gpzed.evaluation import evaluate as evaluate_prediction
 from gpzed.prediction import Prediction
 from gpzed.workflows.photoz_catalog import PhotozCatalog
 from gpzed.workflows.predictions import PredictionFile, PredictionSource, read_predictions
+from gpzed.workflows.redshifts import Redshifts
 
 BINNED = ("bias", "rmse", "sigma_nmad", "fr_0.15", "fr_0.05")
 """Metrics in bins."""
@@ -48,7 +49,7 @@ class EvaluationOptions:
     n_bootstrap : int
         Resamples for error bars; 0 for none.
     seed : int
-        Of the resamples.
+        Seed of the resamples.
     bins : str or None
         Column to give metrics in bins of: the redshift, ``z_phot``, a magnitude.
     bin_width : float or None
@@ -85,6 +86,7 @@ class Evaluation:
     metrics: dict[str, float]  # by the names of `gpzed.evaluation.METRICS`
     redshift_range: tuple[float, float]  # lowest and highest true redshift used
     no_redshift: dict[str, int]  # rows without a true redshift, by what stands in its place
+    cuts: Redshifts  # which redshifts count, and what was left out
     errors: dict[str, float] = field(default_factory=dict)  # bootstrap standard deviations of the metrics, if asked for
     bins: BinnedMetrics | None = None  # metrics in bins, if asked for
     curves: dict[str, RejectionCurve] = field(default_factory=dict)  # metrics against the fraction kept, if asked for
@@ -97,6 +99,12 @@ class Evaluation:
             "redshift_column": self.redshift,
             "redshift_range": list(self.redshift_range),
             "no_redshift": self.no_redshift,
+            "redshift_cuts": {
+                "above": self.cuts.limits.low,
+                "up_to": self.cuts.limits.high,
+                "origin": self.cuts.limits.origin,
+                "left_out": self.cuts.outside,
+            },
         }
         extra: dict[str, Any] = {}
         if self.errors:
@@ -159,6 +167,7 @@ def evaluate(
         {name: float(value) for name, value in scores.items() if name != "n"},
         (float(z.min()), float(z.max())),
         file.found.causes,
+        file.found,
         _errors(z, prediction, weight, options),
         None if options.bins is None else _bins(file, rows, options, weight),
         curves,

@@ -1,13 +1,11 @@
-"""From the rows of a table to the inputs of the model, and to usable redshifts."""
+"""From the rows of a table to the inputs of the model."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from gpzed._types import BoolArray, FloatArray
+from gpzed._types import FloatArray
 from gpzed.catalog import Catalog, Photometry, PhotometrySchema, Sentinels, extract_photometry
 from gpzed.features import FeatureTransformer, photometry_rows
 
@@ -45,33 +43,3 @@ def make_inputs(
 def needed_columns(schema: PhotometrySchema, *more: str | None) -> list[str]:
     """Return the columns to read: the photometry and the others named, each once."""
     return list(dict.fromkeys([*schema.photometry_columns, *(name for name in more if name)]))
-
-
-@dataclass(frozen=True)
-class Redshifts:
-    """Which rows have a usable redshift, and why the others have not."""
-
-    keep: BoolArray  # (n,)
-    causes: dict[str, int]  # rows without a redshift, by what stands in its place
-    n_outside: int  # rows with a redshift out of the range asked for
-
-    @property
-    def n_missing(self) -> int:
-        """Rows without a redshift."""
-        return sum(self.causes.values())
-
-
-def valid_redshifts(z: FloatArray, low: float | None, high: float | None, sentinels: Sentinels) -> Redshifts:
-    """Tell redshifts from what stands for none, and from those at or below `low` and above `high`."""
-    rules = {"NaN or masked": np.isnan(z), "infinite": np.isinf(z), "<= -1": z <= -1.0}
-    for value in sentinels.no_redshift:
-        rules[f"= {value:g}"] = np.isclose(z, value, rtol=1e-6, atol=0.0)  # 9.9999 in single precision too
-    missing = np.zeros(len(z), dtype=bool)
-    causes = {}
-    for cause, found in rules.items():
-        new = found & ~missing
-        missing |= new
-        if new.any():
-            causes[cause] = int(new.sum())
-    outside = ~missing & ~((z > (-np.inf if low is None else low)) & (z <= (np.inf if high is None else high)))
-    return Redshifts(~(missing | outside), causes, int(outside.sum()))

@@ -14,7 +14,16 @@ import numpy as np
 import gpzed
 from gpzed._files import write_atomically
 from gpzed._types import FloatArray
-from gpzed.catalog import Catalog, CatalogInfo, PhotometrySchema, SentinelReport, Sentinels
+from gpzed.catalog import (
+    Catalog,
+    CatalogInfo,
+    PhotometrySchema,
+    Scale,
+    ScaleSummary,
+    SentinelReport,
+    Sentinels,
+    local_path,
+)
 from gpzed.config import PredictConfig, RunConfig, SchemaConfig
 from gpzed.errors import ModelFormatError
 from gpzed.features import FeatureTransformer, Flag, flag_legend
@@ -24,14 +33,18 @@ from gpzed.model.coverage import THRESHOLD
 from gpzed.model.modelfile import ModelFile, pack_model, unpack_model
 from gpzed.model.records import from_parts, to_parts
 from gpzed.prediction import Prediction
-from gpzed.workflows.columns import column_descriptions, quoted
-from gpzed.workflows.inputs import make_inputs, needed_columns
+from gpzed.workflows.cautions import Seen, cautions, refuse_other_units, units_are_stated, warn_all
+from gpzed.workflows.columns import column_notes, quoted, settled
+from gpzed.workflows.inputs import Inputs, make_inputs, needed_columns
 from gpzed.workflows.photoz_catalog import PhotozCatalog
-from gpzed.workflows.schema import matching_schema
+from gpzed.workflows.schema import absent_bands_text, matching_schema
 from gpzed.workflows.tables import as_table
 
 if TYPE_CHECKING:
     from gpzed.workflows.train import TrainReport
+
+COST_ROWS = 500
+"""Rows by which it is measured what absent bands cost."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,6 +57,7 @@ class PhotozModel:
     config: RunConfig  # of the training run
     redshift_mean: float  # of the training rows; the prediction for objects without any measurement
     redshift_variance: float
+    scale: ScaleSummary  # of the training rows
     provenance: dict[str, Any]  # version of gpzed, training catalogue and its hash, numbers of rows, date
     path: str = field(default="", compare=False)  # of the model file; empty if it was not read from one
     file_sha256: str | None = field(default=None, compare=False)
@@ -99,12 +113,17 @@ class PhotozModel:
         """
         options, schema = options or self.config.predict, schema or SchemaConfig()
         table = as_table(data, schema)
-        found = matching_schema(table.names, self.schema, schema, self.needs_ebv)
-        prediction, report = predict_table(self, table.catalog(needed_columns(found)), found)
-        metadata = self.metadata(table.info(), found, options)
+        found = matching_schema(table.names, self.schema, schema, self.needs_ebv, table.units)
+        info = table.info()
+        prediction, report, seen = predict_rows(self, table.catalog(needed_columns(found)), found, exact=options.exact)
+        refuse_other_units(self.scale, seen, info.path, units_are_stated(found, schema, info.units))
+        warn_all(cautions(self.scale, seen, info.path, absent_bands_text(found, self.schema, table.names)))
+        metadata = self.metadata(info, found, settled(options, self.n_components))
         return PhotozCatalog(quoted(prediction, options), table, found, options, report, metadata)
 
-    def predict_inputs(self, X: FloatArray, flags: Any, X_std: FloatArray | None = None) -> Prediction:
+    def predict_inputs(
+        self, X: FloatArray, flags: Any, X_std: FloatArray | None = None, *, exact: bool = False
+    ) -> Prediction:
         """Predict for inputs and their flags; objects without a measurement get the prior.
 
         Parameters
@@ -113,13 +132,15 @@ class PhotozModel:
         flags : ndarray of uint32 of shape (n,)
         X_std : ndarray of shape (n, d), or None
             Errors of the inputs, if the features have them as noise.
+        exact : bool
+            As in `GPzRegressor.predict_distribution`.
 
         Returns
         -------
         Prediction
             With `flags`; objects that the training rows do not cover are flagged here.
         """
-        prediction = self.regressor.predict_distribution(X, X_std=X_std)
+        prediction = self.regressor.predict_distribution(X, X_std=X_std, exact=exact)
         blind = (flags & np.uint32(Flag.NO_MEASUREMENT)) != 0
         components = prediction.components.filled(blind, self.redshift_mean, self.redshift_variance)
         coverage = prediction.coverage
@@ -129,12 +150,19 @@ class PhotozModel:
         return quoted(prediction.changed(components=components, coverage=coverage, flags=flags), self.config.predict)
 
     def metadata(self, info: CatalogInfo, schema: PhotometrySchema, options: PredictConfig) -> dict[str, Any]:
-        """Return what a file of predictions says about itself; no times, so that equal runs give equal files."""
+        """Return what a file of predictions says about itself; no times, so that equal runs give equal files.
+
+        The options are settled.
+        """
+        pdf: dict[str, Any] = {"form": options.pdf, "lower": 0.0 if options.positive else None}
+        pdf |= self.regressor.component_labels_ if options.pdf == "full" else {}
+        pdf |= {"grid": list(options.pdf_grid)} if options.pdf == "grid" else {}
         return {
             **info.metadata,
             "gpzed_version": gpzed.__version__,
             "gpzed_model": Path(self.path).name,
             "gpzed_model_sha256": self.sha256,
+            "gpzed_training_rows": self.provenance.get("rows", {}).get("train"),
             "gpzed_input": Path(info.path).name,
             "gpzed_input_rows": info.n_rows,
             "gpzed_schema": schema.to_dict(),
@@ -142,9 +170,9 @@ class PhotozModel:
             "gpzed_config": self.config.to_dict(),
             "gpzed_point": options.point,
             "gpzed_quantiles": list(options.quantiles),
-            "gpzed_mixture": {**self.regressor.component_labels_, "lower": 0.0 if options.positive else None},
+            "gpzed_pdf": pdf,
             "gpzed_flags": flag_legend(),
-            "gpzed_columns": column_descriptions(options),
+            "gpzed_columns": {name: note.description for name, note in column_notes(options).items()},
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -158,6 +186,7 @@ class PhotozModel:
             self.config.to_dict(),
             self.redshift_mean,
             self.redshift_variance,
+            self.scale,
             self.provenance,
         )
         return pack_model(self.regressor.to_file(to_parts(about)[0]))
@@ -172,6 +201,7 @@ class _Pipeline:
     config: dict[str, Any]
     redshift_mean: float
     redshift_variance: float
+    scale: ScaleSummary
     provenance: dict[str, Any]
 
 
@@ -193,6 +223,7 @@ def load_model(path: str | os.PathLike[str]) -> PhotozModel | GPzRegressor:
     ModelFormatError
         If the file is missing, not a model, truncated, altered, or of a later version.
     """
+    path = local_path(path)
     payload = read_bytes(path, ModelFormatError)
     file = unpack_model(payload, path)
     try:
@@ -215,6 +246,7 @@ def _photoz_model(regressor: GPzRegressor, file: ModelFile, path: str, payload: 
         RunConfig.from_dict(stored.config, source="its configuration"),
         stored.redshift_mean,
         stored.redshift_variance,
+        stored.scale,
         stored.provenance,
         path,
         hashlib.sha256(payload).hexdigest(),
@@ -264,7 +296,12 @@ def _check_pipeline(stored: _Pipeline, regressor: GPzRegressor) -> None:
 
 
 def predict_table(
-    model: PhotozModel, table: Catalog, schema: PhotometrySchema | None = None, sentinels: Sentinels | None = None
+    model: PhotozModel,
+    table: Catalog,
+    schema: PhotometrySchema | None = None,
+    sentinels: Sentinels | None = None,
+    *,
+    exact: bool = False,
 ) -> tuple[Prediction, SentinelReport]:
     """Predict for the rows of a table in memory, each as if it were alone.
 
@@ -276,6 +313,8 @@ def predict_table(
         Which column is what, of the bands of training; as in training by default.
     sentinels : Sentinels, optional
         The numbers that are no measurements; as in training by default.
+    exact : bool
+        As in `GPzRegressor.predict_distribution`.
 
     Returns
     -------
@@ -284,5 +323,31 @@ def predict_table(
     report : SentinelReport
         What was measured and what was not.
     """
-    inputs = make_inputs(table, schema or model.schema, sentinels or model.sentinels, model.transformer)
-    return model.predict_inputs(inputs.X, inputs.flags, inputs.X_std), inputs.photometry.report
+    return predict_rows(model, table, schema, sentinels, exact=exact)[:2]
+
+
+def predict_rows(
+    model: PhotozModel,
+    table: Catalog,
+    schema: PhotometrySchema | None = None,
+    sentinels: Sentinels | None = None,
+    *,
+    exact: bool = False,
+) -> tuple[Prediction, SentinelReport, Seen]:
+    """Do the same, and tell what the rows are like."""
+    schema = schema or model.schema
+    inputs = make_inputs(table, schema, sentinels or model.sentinels, model.transformer)
+    prediction = model.predict_inputs(inputs.X, inputs.flags, inputs.X_std, exact=exact)
+    seen = Seen.of(Scale.of(inputs.photometry), prediction.flags, _cost_of_absence(model, schema, inputs))
+    return prediction, inputs.photometry.report, seen
+
+
+def _cost_of_absence(model: PhotozModel, schema: PhotometrySchema, inputs: Inputs) -> tuple[float, float] | None:
+    """Return the median z_std of some rows, had the absent bands the values expected of them, and without these."""
+    some = np.flatnonzero((inputs.flags & np.uint32(Flag.NO_MEASUREMENT)) == 0)[:COST_ROWS]
+    if not schema.absent or not len(some):
+        return None
+    X, X_std = inputs.X[some], None if inputs.X_std is None else inputs.X_std[some]
+    filled = model.regressor.predict_distribution(model.transformer.filled(X), X_std=X_std)
+    without = model.regressor.predict_distribution(X, X_std=X_std)
+    return float(np.median(filled.std)), float(np.median(without.std))

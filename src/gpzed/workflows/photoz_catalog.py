@@ -6,24 +6,30 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpzed._types import AnyArray
-from gpzed.catalog import PhotometrySchema, SentinelReport, write_catalog
+from gpzed.catalog import PhotometrySchema, SentinelReport
 from gpzed.config import PredictConfig
 from gpzed.features import count_flags
 from gpzed.prediction import Prediction
-from gpzed.workflows.columns import predict_columns
+from gpzed.workflows.columns import as_lists, predict_columns, settled
+from gpzed.workflows.outputs import file_columns, joined, open_output, output_kind
 from gpzed.workflows.tables import Table
+
+NO_LISTS = ("astropy", "")
+"""Libraries whose tables hold Gaussians as arrays of one width, those not used with weight 0."""
 
 
 @dataclass(frozen=True, repr=False)
 class PhotozCatalog:
     """Redshifts for the rows of a table.
 
-    Columns are those of `gpzed predict` (``z_phot``, ``z_mean``, ``z_std``, ``z_flags``, ...): ``result["z_phot"]``.
+    Columns are those of `gpzed predict` (``z_phot``, ``z_mean``, ``z_std``, ``z_flags``, ...), and those of the table:
+    ``result["z_phot"] - result["z_spec"]``.
     """
 
     prediction: Prediction  # the densities, one per row
@@ -40,7 +46,12 @@ class PhotozCatalog:
         return f"<PhotozCatalog of {len(self):,} rows: {', '.join(list(self.columns)[:8])}>"
 
     def __getitem__(self, name: str) -> AnyArray:
-        return self.columns[name]
+        if name in self.columns:
+            return self.columns[name]
+        if name not in self.table.names:
+            raise KeyError(f"no column {name!r}; there are {', '.join((*self.table.names, *self.columns))}")
+        values: AnyArray = self.table.catalog([name])[name]
+        return values
 
     @cached_property
     def columns(self) -> dict[str, AnyArray]:
@@ -59,7 +70,9 @@ class PhotozCatalog:
         """
         kept = self.options.columns
         table = self.table if kept is None else Table(self.table.catalog(kept), "gpzed")
-        return table.with_columns(self.columns)
+        if table.library in NO_LISTS:
+            return table.with_columns(self.columns)
+        return table.with_columns(as_lists(self.columns, settled(self.options, self.prediction.n_components)))
 
     def to_qp(self, grid: Any = None) -> Any:
         """Return a qp ensemble, with ``z_phot``, ``z_mean`` and ``z_std`` as its ancillary data.
@@ -67,16 +80,22 @@ class PhotozCatalog:
         Parameters
         ----------
         grid : array-like of shape (g,) or None
-            Redshifts at which densities are tabulated. If None the ensemble holds the mixtures themselves, before they
-            are cut at zero, since qp has no cut mixtures; the columns are those of the cut ones either way.
+            Redshifts at which densities are tabulated. If None the ensemble holds mixtures of at most eight Gaussians,
+            with the same means and variances as the densities; qp has no cut mixtures, so that some of them reach below
+            zero.
         """
-        prediction = self.prediction if grid is not None else self.prediction.truncate(None)
-        ensemble = prediction.to_qp(grid)
+        shown = self.prediction if grid is not None else self.prediction.reduced(without_cut=True)
+        ensemble = shown.to_qp(grid)
         ensemble.set_ancil({name: np.array(self.columns[name]) for name in ("z_phot", "z_mean", "z_std")})
         return ensemble
 
     def write(self, path: str | os.PathLike[str], format: str | None = None) -> None:
         """Write the columns that came in and those of the predictions to a file."""
+        kind = output_kind(Path(path), format)
+        options = settled(self.options, self.prediction.n_components, kind)
+        columns = predict_columns(self.prediction, options)
         kept = self.table.names if self.options.columns is None else self.options.columns
-        table = self.table.catalog(name for name in kept if name not in self.columns)
-        write_catalog(table.with_columns(self.columns), path, format=format, metadata=self.metadata)
+        table = self.table.catalog(name for name in kept if name not in columns)
+        metadata = {**self.metadata, "gpzed_pdf": {**self.metadata.get("gpzed_pdf", {}), "form": options.pdf}}
+        with open_output(Path(path), format, options, metadata, self.schema.id) as writer:
+            writer.write(joined(table, file_columns(columns, options, kind)))

@@ -7,21 +7,31 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from gpzed._files import check_output
 from gpzed._types import AnyArray
-from gpzed.catalog import Catalog, Identity, PhotometrySchema, SentinelReport, iter_catalog, open_writer
+from gpzed.catalog import (
+    Catalog,
+    Identity,
+    PhotometrySchema,
+    SentinelReport,
+    is_address,
+    iter_catalog,
+    local_path,
+    sent_to,
+)
 from gpzed.config import PredictConfig, SchemaConfig
-from gpzed.errors import CatalogError
+from gpzed.errors import CatalogError, ConfigError
 from gpzed.features import count_flags
 from gpzed.progress import Progress, Task
 from gpzed.workflows.background import quick_handover, read_ahead, write_behind
+from gpzed.workflows.cautions import Seen, refuse_other_units, warn_all
 from gpzed.workflows.columns import tabulate
-from gpzed.workflows.model import PhotozModel, load_photoz_model, predict_table
+from gpzed.workflows.model import PhotozModel, load_photoz_model, predict_rows
+from gpzed.workflows.outputs import open_outputs
 from gpzed.workflows.photoz_catalog import PhotozCatalog
 from gpzed.workflows.prediction_plan import PredictionPlan, PredictionRequest, PredictReport, plan_prediction
 from gpzed.workflows.resume import FinishedChunks
@@ -41,6 +51,7 @@ def predict(
     cluster: Any = None,
     progress: Progress | None = None,
     on_plan: Callable[[PhotometrySchema], None] | None = None,
+    pdf_file: str | os.PathLike[str] | None = None,
 ) -> PhotozCatalog | PredictReport:
     """Predict redshifts for every row of a catalogue, in memory or from file to file.
 
@@ -54,13 +65,13 @@ def predict(
     output : path, optional
         File to write: the columns of `data`, and the redshifts. It appears under this name only when whole; until then
         ``OUTPUT.parts`` holds what is finished. A folder if `data` is a HATS catalogue, or with `cluster`: a file of
-        the same name for every input file.
+        the same name for every input file. An address (s3://...) gets it when it is whole.
     options : PredictConfig, optional
         Columns, quantiles, chunk size; those stored in the model by default.
     schema : SchemaConfig, optional
         Which column is what, if neither as in training nor to be guessed.
     format : str, optional
-        Format of the output, if its suffix does not tell.
+        Format of the output, if its suffix does not tell; "qp" for an HDF5 file of qp.
     resume : bool
         Resume what an interrupted run left; the result is the same byte for byte.
     n_threads : int or None
@@ -68,6 +79,9 @@ def predict(
     cluster : str, distributed.Client or cluster, optional
         Dask cluster to predict on: "local:N", "tcp://HOST:PORT", ...
     progress : Progress, optional
+    pdf_file : path, optional
+        File for the densities, in the folder of `output`, which then has the points only. What reads predictions finds
+        them there.
     on_plan : callable, optional
         Told which column is taken for what, before the first row is read.
 
@@ -78,6 +92,22 @@ def predict(
     PredictReport
         What was done, from file to file.
     """
+    if is_address(output):
+        if resume:
+            raise ConfigError(
+                f"'{output}' is an address, to which no run can be resumed; write a file here, and copy it"
+            )
+        if pdf_file is not None:
+            raise ConfigError(
+                f"`pdf_file` needs an output here, not at an address as '{output}'; copy both files there"
+            )
+        with sent_to(str(output), "the predictions") as file:
+            made = predict(
+                model, data, file, options, schema=schema, format=format, n_threads=n_threads, cluster=cluster,
+                progress=progress, on_plan=on_plan,
+            )  # fmt: skip
+        return replace(made, output=str(output)) if isinstance(made, PredictReport) else made
+    data = local_path(data)
     to_folder = is_path(data) and (cluster is not None or is_hats(Path(data)))
     if output is not None:
         used = model.path or None if isinstance(model, PhotozModel) else model
@@ -86,6 +116,8 @@ def predict(
         model = load_photoz_model(model)
     if output is None or not is_path(data):
         result = model.with_threads(n_threads).predict(data, options, schema=schema)
+        if pdf_file is not None:
+            raise ConfigError("`pdf_file` needs files; write the table to one first, and give its path")
         if output is not None:
             result.write(output, format)
         return result
@@ -101,6 +133,7 @@ def predict(
         cluster,
         progress or Progress(),
         on_plan,
+        None if pdf_file is None else Path(pdf_file),
     )
     if is_hats(request.catalogue):
         from gpzed.distributed.lsdb import predict_hats
@@ -135,11 +168,15 @@ def predict_file(request: PredictionRequest) -> PredictReport:
         ):
             run.execute(task)
         chunks.remove()
+    except CatalogError:
+        if not chunks.n_done:  # nothing that a later run could resume
+            chunks.remove()
+        raise
     finally:
         chunks.release()
     return PredictReport(
         str(plan.output), run.n_rows, run.n_resumed, plan.schema, run.sentinels, run.flags, tuple(plan.added),
-        time.perf_counter() - start,
+        time.perf_counter() - start, warn_all(plan.cautions(run.seen)),
     )  # fmt: skip
 
 
@@ -165,20 +202,20 @@ class PredictionRun:
         self.model = plan.model.with_threads(n_threads)
         self.n_rows = self.n_resumed = 0
         self.sentinels: SentinelReport | None = None
+        self.seen: Seen | None = None  # what the rows computed in this run are like
         self.flags: Counter[str] = Counter()
 
     def execute(self, task: Task) -> None:
         """Read, compute and write; the output appears when all is done."""
         plan = self.plan
         tables = iter_catalog(plan.info.path, chunk_rows=plan.chunk_rows, columns=plan.read, **plan.access)
-        with open_writer(plan.output, plan.format, plan.metadata) as writer:
+        with open_outputs(plan) as write_rows:
 
             def write(item: tuple[int, Catalog, AnyArray, bool]) -> None:
                 index, table, values, is_new = item
                 if is_new and self.chunks is not None:
                     self.chunks.store(index, values)
-                columns = {name: np.ascontiguousarray(values[name]) for name in plan.added}
-                writer.write(table.select(plan.kept).with_columns(columns))
+                write_rows(table, values)
                 task.advance(len(table))
 
             with write_behind(write) as put:
@@ -203,6 +240,9 @@ class PredictionRun:
             yield index, table, values, is_new
 
     def _compute(self, table: Catalog) -> AnyArray:
-        prediction, report = predict_table(self.model, table, self.plan.schema)
+        prediction, report, seen = predict_rows(self.model, table, self.plan.schema, exact=self.plan.options.exact)
         self.sentinels = report if self.sentinels is None else self.sentinels + report
+        if self.seen is None:
+            refuse_other_units(self.model.scale, seen, self.plan.info.path, self.plan.units_are_stated)
+        self.seen = seen if self.seen is None else self.seen + seen
         return tabulate(prediction, self.plan.options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import gpzed
+from gpzed._files import check_output
 from gpzed.catalog import (
     CatalogInfo,
     Identity,
@@ -24,10 +25,13 @@ from gpzed.catalog import (
 from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.progress import Progress
-from gpzed.workflows.columns import added_columns, column_dtype
+from gpzed.workflows.cautions import Seen, cautions, units_are_stated
+from gpzed.workflows.columns import added_columns, column_dtype, settled
 from gpzed.workflows.inputs import needed_columns
 from gpzed.workflows.model import PhotozModel
-from gpzed.workflows.schema import matching_schema
+from gpzed.workflows.outputs import open_output, output_kind
+from gpzed.workflows.qpwriter import KIND
+from gpzed.workflows.schema import absent_bands_text, matching_schema
 
 MAX_CHUNK_ROWS, CHUNK_BYTES = 131_072, 32 << 20
 """Rows of a chunk at most, and bytes that its columns, and the mixtures predicted for it, may take in memory."""
@@ -48,10 +52,11 @@ class PredictionRequest:
     cluster: Any = None
     progress: Progress = field(default_factory=Progress)
     on_plan: Callable[[PhotometrySchema], None] | None = None
+    pdf_file: Path | None = None
 
-    def matching_schema(self, names: Any) -> PhotometrySchema:
+    def matching_schema(self, names: Any, units: Mapping[str, str] | None = None) -> PhotometrySchema:
         """Return which of the columns is what."""
-        return matching_schema(names, self.model.schema, self.schema, self.model.needs_ebv)
+        return matching_schema(names, self.model.schema, self.schema, self.model.needs_ebv, units)
 
     def announce(self, schema: PhotometrySchema) -> None:
         """Tell which column is taken for what."""
@@ -71,6 +76,7 @@ class PredictReport:
     flags: dict[str, int]  # rows by flag
     columns: tuple[str, ...]  # columns added
     seconds: float
+    warnings: tuple[str, ...] = ()  # what is worth a second look in the catalogue
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain JSON types."""
@@ -83,6 +89,7 @@ class PredictReport:
             "flags": self.flags,
             "columns": list(self.columns),
             "seconds": self.seconds,
+            "warnings": list(self.warnings),
         }
 
 
@@ -103,6 +110,8 @@ class PredictionPlan:
     kind: str
     access: dict[str, Any]
     metadata: dict[str, Any]
+    units_are_stated: bool  # by the catalogue or by the user
+    pdf_file: Path | None = None  # for the densities, if they are to be apart
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -114,6 +123,13 @@ class PredictionPlan:
         """Names of the computed columns."""
         return added_columns(self.options, self.model.n_components)
 
+    def cautions(self, seen: Seen | None) -> list[str]:
+        """Return what to say about a catalogue, now that its rows have been seen."""
+        if seen is None:
+            return []
+        absent = absent_bands_text(self.schema, self.model.schema, self.info.names)
+        return cautions(self.model.scale, seen, self.info.path, absent)
+
     def manifest(self) -> dict[str, Any]:
         """Return everything that decides a byte of the output, as plain JSON types: by it a run is recognised."""
         return {
@@ -122,6 +138,7 @@ class PredictionPlan:
             "copied": self.kept,
             "computed": self.added,
             "format": self.kind,
+            "pdf_file": None if self.pdf_file is None else self.pdf_file.name,
             "chunk_rows": self.chunk_rows,
         }
 
@@ -144,14 +161,19 @@ def plan_prediction(request: PredictionRequest, *, to_folder: bool = False) -> P
 
     With `to_folder` the output is a folder of files, else one file.
     """
-    model, options, output = request.model, request.options, request.output
+    model, output = request.model, request.output
+    kind = "folder" if to_folder else output_kind(output, request.format)
+    options = settled(request.options, model.n_components, kind)
+    if request.pdf_file is not None:
+        _check_pdf_file(request, options, to_folder)
     identity = identify(request.catalogue)
     info = catalog_info(request.catalogue, **request.schema.access)
-    schema = request.matching_schema(info.names)
+    schema = request.matching_schema(info.names, info.units)
     if model.needs_ebv and not schema.ebv:
         raise ConfigError(f"the model corrects for extinction but '{info.path}' has no E(B-V) column that is known")
+    metadata = model.metadata(info, schema, options)
     if not to_folder:
-        open_writer(output, request.format)  # checks name and format
+        open_output(output, request.format, options, metadata, schema.id)  # checks name and format
     added = added_columns(options, model.n_components)
     wanted = list(info.names) if options.columns is None else list(options.columns)
     lost = [name for name in wanted if name not in info.names]
@@ -161,6 +183,10 @@ def plan_prediction(request: PredictionRequest, *, to_folder: bool = False) -> P
     if replaced:
         request.progress.warn(f"columns {', '.join(replaced)} of the catalogue are replaced by new predictions")
     kept = [name for name in wanted if name not in added]
+    lists = [name for name in kept if name in info.lists and kind not in ("folder", "parquet", "hdf5")]
+    if lists:
+        request.progress.warn(f"{kind} files hold no lists: {', '.join(lists)} of the catalogue left out")
+        kept = [name for name in kept if name not in lists]
     read = list(dict.fromkeys([*kept, *needed_columns(schema)]))
     return PredictionPlan(
         model,
@@ -173,10 +199,32 @@ def plan_prediction(request: PredictionRequest, *, to_folder: bool = False) -> P
         options.chunk_rows or _chunk_rows(info, read, model.n_components),
         output,
         request.format,
-        "folder" if to_folder else format_of(output, request.format),
+        kind,
         request.schema.access,
-        model.metadata(info, schema, options),
+        metadata if request.pdf_file is None else _pointing(metadata, request.pdf_file),
+        units_are_stated(schema, request.schema, info.units),
+        request.pdf_file,
     )
+
+
+def _check_pdf_file(request: PredictionRequest, options: PredictConfig, to_folder: bool) -> None:
+    """Refuse a file for densities that cannot be."""
+    assert request.pdf_file is not None
+    if to_folder or request.format == KIND:
+        raise ConfigError("`pdf_file` is for one catalogue file; leave it out for folders and for files of qp")
+    if options.pdf not in ("mixture", "full", "grid"):
+        raise ConfigError(f"`pdf_file` is given but `pdf` is {options.pdf!r}; choose 'mixture', 'full' or 'grid'")
+    check_output(request.pdf_file, "the densities", (request.catalogue, request.output))
+    if request.pdf_file.resolve().parent != request.output.resolve().parent:
+        raise ConfigError(
+            f"'{request.pdf_file}' is not in the folder of '{request.output}'; put both there: they are read together"
+        )
+    settled(options, request.model.n_components, format_of(request.pdf_file))
+    open_writer(request.pdf_file)  # checks name and format
+
+
+def _pointing(metadata: dict[str, Any], pdf_file: Path) -> dict[str, Any]:
+    return {**metadata, "gpzed_pdf": {**metadata["gpzed_pdf"], "file": pdf_file.name}}
 
 
 def _chunk_rows(info: CatalogInfo, names: list[str], n_components: int) -> int:

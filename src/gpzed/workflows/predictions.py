@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpzed._types import AnyArray, BoolArray, FloatArray, IntArray
-from gpzed.catalog import Catalog, CatalogInfo, Sentinels, catalog_info, read_catalog
+from gpzed.catalog import (
+    Catalog,
+    CatalogInfo,
+    Sentinels,
+    catalog_info,
+    local_path,
+    read_catalog,
+)
 from gpzed.catalog.conventions import ID_NAMES, REDSHIFT_NAMES
-from gpzed.errors import CatalogError, ConfigError, SchemaError
+from gpzed.errors import CatalogError, ConfigError, DataWarning, SchemaError
 from gpzed.prediction import Prediction
-from gpzed.workflows.inputs import Redshifts, valid_redshifts
+from gpzed.workflows.densities import PARTS, density_columns, make_prediction
 from gpzed.workflows.photoz_catalog import PhotozCatalog
 from gpzed.workflows.qpfile import is_qp_file, read_qp
-
-PARTS = ("z_var_model", "z_var_noise", "z_var_input")
+from gpzed.workflows.redshifts import Limits, Redshifts, valid_redshifts
 
 
 @dataclass(frozen=True)
@@ -36,9 +44,9 @@ class PredictionSource:
     id : str, optional
         Column of the identifiers; the one that the file names, or a known name, otherwise.
     min_redshift : float, optional
-        Only rows above this redshift.
+        Only rows above this redshift; as in training, or above 0, if not given.
     max_redshift : float, optional
-        Only rows up to this redshift.
+        Only rows up to this redshift; as in training, or up to 20, if not given.
     truth : path, optional
         Catalogue with the true redshifts, row by row, for files of qp that have none.
     format : str, optional
@@ -52,6 +60,10 @@ class PredictionSource:
     max_redshift: float | None = None
     truth: str | os.PathLike[str] | None = None
     format: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", local_path(self.path))
+        object.__setattr__(self, "truth", local_path(self.truth))
 
     @property
     def name(self) -> str:
@@ -142,7 +154,7 @@ def _with_truth(read: _Read, source: PredictionSource, need_truth: bool, columns
     if z is not None:
         none = recorded(read.metadata, "gpzed_config", "sentinels", "no_redshift")
         sentinels = Sentinels() if none is None else Sentinels(no_redshift=tuple(map(float, none)))
-        found = valid_redshifts(z, source.min_redshift, source.max_redshift, sentinels)
+        found = valid_redshifts(z, _limits(read, source), sentinels)
         z = np.where(found.keep, z, np.nan)
         keep = keep & found.keep if need_truth else keep
     if not keep.any():
@@ -156,6 +168,14 @@ def _with_truth(read: _Read, source: PredictionSource, need_truth: bool, columns
         read.prediction if chosen.all() else read.prediction[chosen],
         None if z is None else z[keep], column, identifier, found, kept, read.names, read.metadata,
     )  # fmt: skip
+
+
+def _limits(read: _Read, source: PredictionSource) -> Limits:
+    """Return which true redshifts count: those that the user wants, else those that the model was trained on."""
+    if source.has_limits:
+        return Limits.of(source.min_redshift, source.max_redshift, "as asked")
+    cuts = recorded(read.metadata, "gpzed_config", "split") or {}
+    return Limits.of(cuts.get("min_redshift"), cuts.get("max_redshift"), "as in training")
 
 
 def _true_redshifts(read: _Read, source: PredictionSource, need_truth: bool) -> tuple[str | None, FloatArray | None]:
@@ -205,17 +225,39 @@ def _read_columns(path: str, source: PredictionSource, columns: Sequence[str]) -
                 f"{', '.join(info.names[:30])}"
             )
     others = _others(info, source, columns)
-    n_components = sum(name.startswith("z_weight_") for name in info.names)
-    components = [f"{stem}_{k + 1}" for k in range(n_components) for stem in ("z_weight", "z_mean", "z_std")]
     base = ["z_phot", "z_std", *(name for name in ("z_mean", *PARTS) if name in info.names)]
-    table = read_catalog(path, columns=list(dict.fromkeys([*base, *components, *others])), format=source.format)
-    values = {name: table.floats(name) for name in (*base, *components)}
+    stored = density_columns(info)
+    table = read_catalog(path, columns=list(dict.fromkeys([*base, *stored, *others])), format=source.format)
+    values = {name: table.floats(name) for name in base}
     usable = np.isfinite(values["z_phot"]) & (values["z_std"] > 0.0)
     if not usable.any():
         raise CatalogError(f"'{info.path}': none of {len(table)} rows has a prediction")
     rows = {name: array[usable] for name, array in values.items()}
-    prediction = _prediction(rows, n_components, recorded(info.metadata, "gpzed_mixture") or {})
+    about = recorded(info.metadata, "gpzed_pdf") or {}
+    densities = table.select(stored) if stored else _densities_apart(info, about.get("file"))
+    prediction = make_prediction(rows, densities, usable, about)
     return _Read(info.path, prediction.changed(point=rows["z_phot"]), usable, table, tuple(info.names), info.metadata)
+
+
+def _densities_apart(info: CatalogInfo, name: Any) -> Catalog:
+    """Read the densities of the file beside this one that it names; without it mean and variance must do."""
+    if not isinstance(name, str):
+        return Catalog({}, n_rows=info.n_rows)
+    path = Path(info.path).with_name(Path(name).name)
+    if not path.exists():
+        warnings.warn(
+            f"'{path}', with the densities of '{info.path}', is not there: each is taken for a Gaussian; put both "
+            "files into one folder",
+            DataWarning,
+            stacklevel=2,
+        )
+        return Catalog({}, n_rows=info.n_rows)
+    apart = catalog_info(path)
+    if apart.n_rows != info.n_rows:
+        raise CatalogError(
+            f"'{path}' has {apart.n_rows} densities but '{info.path}' has {info.n_rows} rows; give files of one run"
+        )
+    return read_catalog(path, columns=density_columns(apart))
 
 
 def _read_densities(path: str | os.PathLike[str]) -> _Read:
@@ -242,34 +284,6 @@ def _truth_elsewhere(truth: str | os.PathLike[str], redshift: str | None, read: 
             "catalogue that they were made of"
         )
     return column, read_catalog(truth, columns=[column]).floats(column)
-
-
-def _prediction(rows: dict[str, FloatArray], n_components: int, runs: Mapping[str, Any]) -> Prediction:
-    parts = {name: np.maximum(rows[name], 0.0) for name in PARTS if name in rows}
-    known = {"z_var_model", "z_var_noise"} <= set(parts)
-    mean = rows.get("z_mean", rows["z_phot"])
-    nothing = np.zeros_like(mean)
-    inputs = parts.get("z_var_input", nothing)
-    lower = runs.get("lower")
-    if not n_components:
-        made = (parts["z_var_model"], parts["z_var_noise"], inputs) if known else (nothing, rows["z_std"] ** 2, nothing)
-        return Prediction.gaussian(mean, *made) if lower is None else Prediction.from_cut(mean, *made, lower=lower)
-    weights, means, stds = (
-        np.column_stack([rows[f"{stem}_{k + 1}"] for k in range(n_components)])
-        for stem in ("z_weight", "z_mean", "z_std")
-    )
-    # The file has the parts of the whole variance only. Some of each is between components; what is left, all of these
-    # get in the same proportion.
-    make: dict[str, Any] = {"member": runs.get("member"), "input": runs.get("input"), "lower": lower}
-    between = Prediction(weights, means, stds**2, np.zeros_like(stds), **make)
-    disagreement = Prediction(weights, means, np.zeros_like(stds), stds**2, **make).model_variance
-    within = np.maximum(between.model_variance - disagreement, np.finfo(float).tiny)
-    noise, extra = np.ones(len(within)), nothing
-    if known:
-        noise = np.clip((parts["z_var_noise"] - between.noise_variance) / within, 0.0, 1.0)
-        extra = np.clip((inputs - between.input_variance) / within, 0.0, 1.0 - noise)
-    model, noise, extra = (stds**2 * share[:, None] for share in (1.0 - noise - extra, noise, extra))
-    return Prediction(weights, means, model, noise, extra, **make)
 
 
 def recorded(metadata: Mapping[str, Any], *keys: str) -> Any:

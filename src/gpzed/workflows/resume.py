@@ -47,6 +47,11 @@ class FinishedChunks:
             self.release()
             raise
 
+    @staticmethod
+    def is_there(output: Path) -> bool:
+        """Tell whether a run that writes to `output` was interrupted, or is under way."""
+        return (output.with_name(output.name + ".parts") / MANIFEST).exists()
+
     def _settle(self, manifest: dict[str, Any], resume: bool) -> None:
         """Check the manifest that is there, or write it."""
         path = self.folder / MANIFEST

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from gpzed.catalog import CONVENTIONS, CatalogInfo, PhotometrySchema, catalog_info, format_of, guess_schema
+from gpzed.catalog._names import near_misses
 from gpzed.catalog.conventions import EBV_NAMES
+from gpzed.catalog.patterns import parse_translate
 from gpzed.catalog.schema import find_column
 from gpzed.config import SchemaConfig
-from gpzed.errors import CatalogError, SchemaError
+from gpzed.errors import CatalogError, DataWarning, SchemaError
 from gpzed.progress import Progress
 
-_ROLES = ("redshift", "weight", "id", "ebv")
-_GUESS_OPTIONS = ("convention", "mag", "flux", "err", "flag", "zero_point", *_ROLES)
-_PHOTOMETRY_OPTIONS = ("bands", "convention", "mag", "flux", "err", "flag", "zero_point")
+_ROLES = ("redshift", "redshift_err", "weight", "id", "ebv")
+_COLUMN_OPTIONS = ("convention", "mag", "flux", "err", "flag", "translate")
+_UNIT_OPTIONS = ("unit", "zero_point")
+_GUESS_OPTIONS = (*_COLUMN_OPTIONS[:-1], *_UNIT_OPTIONS, *_ROLES)
+_MIN_BANDS = 2
+"""Bands that a catalogue must have of those of training, if this has as many."""
 
 
 def open_info(path: str | os.PathLike[str], schema: SchemaConfig) -> CatalogInfo:
@@ -24,10 +31,23 @@ def open_info(path: str | os.PathLike[str], schema: SchemaConfig) -> CatalogInfo
     return catalog_info(path, **schema.access)
 
 
-def resolve_schema(names: Iterable[str], config: SchemaConfig) -> PhotometrySchema:
-    """Return the schema of a catalogue from its column names and what the configuration says."""
+def resolve_schema(
+    names: Iterable[str], config: SchemaConfig, units: Mapping[str, str] | None = None
+) -> PhotometrySchema:
+    """Return the schema of a catalogue from its column names and units and what the configuration says."""
     options: dict[str, Any] = {name: getattr(config, name) for name in _GUESS_OPTIONS}
-    return guess_schema(names, config.bands, **options)
+    if config.translate is not None:
+        options["translate"] = parse_translate(_text_of(config.translate))
+    if len(config.redshifts) > 1:
+        options["redshift"] = config.redshifts[0]
+    return guess_schema(names, config.bands, **options, units=units)
+
+
+def _text_of(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SchemaError(f"translate file '{path}' cannot be read: {error}; check the path") from None
 
 
 def warn_of_lost_bands(
@@ -47,32 +67,145 @@ def warn_of_lost_bands(
 
 
 def matching_schema(
-    names: Iterable[str], trained: PhotometrySchema, config: SchemaConfig, needs_ebv: bool = False
+    names: Iterable[str],
+    trained: PhotometrySchema,
+    config: SchemaConfig,
+    needs_ebv: bool = False,
+    units: Mapping[str, str] | None = None,
 ) -> PhotometrySchema:
     """Return the schema of a catalogue to predict for: that of training where it fits, else a guess of the same bands.
 
     What the user says of redshift, weight, identifier and E(B-V) replaces those of training one by one; with any option
-    about the photometry, all of it is guessed again.
+    about the columns of the photometry, all of it is guessed again. Bands of training that the catalogue does not have,
+    or that the user does not name, are absent; the units are those of this catalogue.
     """
     columns = list(names)
-    said = any(getattr(config, name) is not None for name in _PHOTOMETRY_OPTIONS)
-    missing = [name for name in trained.photometry_columns if name not in columns and name != trained.ebv]
-    if not said and not missing:
-        return _with_roles(columns, trained, config, needs_ebv)
-    bands = config.bands or trained.bands
-    if tuple(bands) != trained.bands:
-        raise SchemaError(
-            f"`bands` is {list(bands)} but the model was trained on {list(trained.bands)}; give these or leave it out"
-        )
+    bands = _chosen_bands(trained, config)
+    said = any(getattr(config, name) is not None for name in _COLUMN_OPTIONS)
+    fitting = _bands_of_training(columns, trained, bands)
+    if not said and len(fitting) == len(bands):
+        found = _with_roles(columns, trained, config, needs_ebv)
+        return _with_units(_without(found, bands), config, units)
     try:
-        return resolve_schema(columns, dataclasses.replace(config, bands=tuple(bands)))
+        return _padded(_resolve_like(columns, trained, dataclasses.replace(config, bands=bands), units), trained)
     except SchemaError as error:
         if said or any(getattr(config, role) for role in _ROLES):
+            error.predicting = True
             raise
+        reason = error
+    guessed = _guess_some(columns, trained, bands, config, units)
+    if guessed is not None and len(guessed.observed) > len(fitting):
+        return guessed
+    if len(fitting) >= min(_MIN_BANDS, len(trained.bands)):
+        found = _with_roles(columns, _without(trained, fitting), config, needs_ebv)
+        return _with_units(found, config, units)
+    missing = [name for name in trained.photometry_columns if name not in columns and name != trained.ebv]
+    raise SchemaError(
+        f"the catalogue lacks {len(missing)} column(s) that the model was trained on, '{missing[0]}' first, and no "
+        f"other columns fit its bands {', '.join(trained.bands)}: {reason.message}",
+        reason.suggestion,
+        predicting=True,
+    )
+
+
+def _chosen_bands(trained: PhotometrySchema, config: SchemaConfig) -> tuple[str, ...]:
+    """Return the bands of training that the user wants, all by default, in the order of training."""
+    if config.bands is None:
+        return trained.bands
+    strange = [band for band in config.bands if band not in trained.bands]
+    chosen = tuple(band for band in trained.bands if band in config.bands)
+    if not chosen:
         raise SchemaError(
-            f"the catalogue lacks {len(missing)} column(s) that the model was trained on, {missing[0]!r} first, and no "
-            f"other columns fit its bands {', '.join(trained.bands)}: {error}"
-        ) from None
+            f"`bands` is {', '.join(config.bands)} but the model was trained on {', '.join(trained.bands)}; give some "
+            "of these, or leave it out"
+        )
+    if strange:
+        warnings.warn(
+            f"bands {', '.join(strange)} are not used: the model was trained on {', '.join(trained.bands)}",
+            DataWarning,
+            stacklevel=3,
+        )
+    return chosen
+
+
+def _bands_of_training(columns: list[str], trained: PhotometrySchema, bands: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those bands whose columns are all there under the names of training."""
+    return tuple(band for band in bands if band in trained.values and not _lacking(columns, trained, band))
+
+
+def _lacking(columns: list[str], trained: PhotometrySchema, band: str) -> list[str]:
+    """Return the columns of a band that are not there under their names of training; flags may be left out."""
+    needed = [trained.values[band], *([trained.errors[band]] if trained.errors else [])]
+    return [column for column in needed if column not in columns]
+
+
+def _without(schema: PhotometrySchema, bands: tuple[str, ...]) -> PhotometrySchema:
+    """Return the schema with all bands but these absent."""
+    stored = schema.to_dict()
+    for key in ("mag", "mag_err", "flux", "flux_err", "flag"):
+        stored[key] = {band: column for band, column in stored[key].items() if band in bands}
+    stored["absent"] = [band for band in schema.bands if band not in bands]
+    return PhotometrySchema.from_dict(stored)
+
+
+def _padded(schema: PhotometrySchema, trained: PhotometrySchema) -> PhotometrySchema:
+    """Return a schema of some of the bands as one of all bands of training."""
+    absent = tuple(band for band in trained.bands if band not in schema.bands)
+    return dataclasses.replace(schema, bands=trained.bands, absent=absent)
+
+
+def _guess_some(
+    columns: list[str],
+    trained: PhotometrySchema,
+    bands: tuple[str, ...],
+    config: SchemaConfig,
+    units: Mapping[str, str] | None,
+) -> PhotometrySchema | None:
+    """Return a guess of as many of the bands as the catalogue has, or None."""
+    try:
+        found = resolve_schema(columns, dataclasses.replace(config, bands=None), units).bands
+        folded = {band.lower(): band for band in reversed(bands)}
+        some = tuple(folded[name.lower()] for name in found if name.lower() in folded)
+        some = tuple(band for band in bands if band in some)
+        if len(some) < min(_MIN_BANDS, len(trained.bands)):
+            return None
+        return _padded(_resolve_like(columns, trained, dataclasses.replace(config, bands=some), units), trained)
+    except SchemaError:
+        return None
+
+
+def _resolve_like(
+    columns: list[str], trained: PhotometrySchema, config: SchemaConfig, units: Mapping[str, str] | None
+) -> PhotometrySchema:
+    """Return a guess; fluxes whose unit nobody tells are taken to be in that of training."""
+    try:
+        return resolve_schema(columns, config, units)
+    except SchemaError:
+        if trained.zero_point is None or config.unit is not None or config.zero_point is not None:
+            raise
+        return resolve_schema(columns, dataclasses.replace(config, zero_point=trained.zero_point), units)
+
+
+def absent_bands_text(schema: PhotometrySchema, trained: PhotometrySchema, names: Iterable[str]) -> str:
+    """Return which bands a catalogue does not have, and columns that could be meant; empty if it has all."""
+    if not schema.absent:
+        return ""
+    columns, one = list(names), len(schema.absent) == 1
+    text = f"band{'' if one else 's'} {', '.join(schema.absent)} of the model {'is' if one else 'are'} not used here"
+    lost = [name for band in schema.absent if band in trained.values for name in _lacking(columns, trained, band)]
+    if lost:
+        text += ", no column " + ", ".join(f"'{name}'" for name in lost)
+    free = [name for name in columns if name not in trained.columns and name not in schema.columns]
+    near = dict.fromkeys(f"'{hit}'" for name in lost for hit in near_misses(name, free, n=1))
+    return text + (f" (is it {', '.join(near)}?)" if near else "")
+
+
+def _with_units(schema: PhotometrySchema, config: SchemaConfig, units: Mapping[str, str] | None) -> PhotometrySchema:
+    """Return the schema with the units of this catalogue where it has any, else those of training."""
+    if config.zero_point is not None:
+        return dataclasses.replace(schema, zero_point=config.zero_point, units={})
+    said = dict.fromkeys(schema.photometry_columns, config.unit) if config.unit is not None else dict(units or {})
+    return dataclasses.replace(schema, units={**schema.units, **{k: v for k, v in said.items() if v}})
 
 
 def _with_roles(
@@ -80,13 +213,14 @@ def _with_roles(
 ) -> PhotometrySchema:
     """Return the schema of training with the other columns that are given, and without those that are not there."""
     stored = trained.to_dict()
-    for role in (*_ROLES, "redshift_err"):
-        given = getattr(config, role, None)
+    stored["flag"] = {band: column for band, column in trained.flag.items() if column in columns}
+    for role in _ROLES:
+        given = getattr(config, role)
         if given is not None:
             stored[role] = find_column(given, columns, role) if given else None
         elif stored[role] not in columns:
             stored[role] = None
-    if config.redshift is not None and stored["redshift"] != trained.redshift:
+    if config.redshift is not None and config.redshift_err is None and stored["redshift"] != trained.redshift:
         stored["redshift_err"] = None  # it belongs to the other redshift
     if needs_ebv and stored["ebv"] is None and config.ebv is None:
         stored["ebv"] = next((name for known in EBV_NAMES for name in columns if name.lower() == known), None)
@@ -103,15 +237,19 @@ def target_access(path: str | os.PathLike[str], config: SchemaConfig) -> dict[st
 
 
 def target_schema(
-    names: Iterable[str], trained: PhotometrySchema, config: SchemaConfig, needs_ebv: bool
+    names: Iterable[str],
+    trained: PhotometrySchema,
+    config: SchemaConfig,
+    needs_ebv: bool,
+    units: Mapping[str, str] | None = None,
 ) -> PhotometrySchema:
     """Return the schema of a target catalogue: that of training where it fits, else by what was said for training."""
     columns = list(names)
     ebv = config.ebv if config.ebv in columns else None
     if all(name in columns for name in trained.photometry_columns if name != trained.ebv):
-        return _with_roles(columns, trained, SchemaConfig(ebv=ebv), needs_ebv)
+        return _with_units(_with_roles(columns, trained, SchemaConfig(ebv=ebv), needs_ebv), SchemaConfig(), units)
     said = dataclasses.replace(config, bands=trained.bands, redshift="", weight="", id="", ebv=ebv)
     try:
-        return resolve_schema(columns, said)
+        return resolve_schema(columns, said, units)
     except SchemaError as error:
-        raise SchemaError(f"target catalogue: {error}") from None
+        raise SchemaError(f"target catalogue: {error.message}") from None

@@ -13,6 +13,7 @@ from gpzed.errors import CatalogError, ConfigError
 from gpzed.evaluation import METRICS, Selection
 from gpzed.evaluation import evaluate as evaluate_prediction
 from gpzed.evaluation import select as select_objects
+from gpzed.evaluation.risk import outlier_risk
 from gpzed.workflows.predictions import PredictionFile, PredictionSource, read_predictions
 
 
@@ -34,6 +35,7 @@ class SelectionReport:
     after: dict[str, float]
     id: str | None  # column of the identifiers; None if rows are numbered
     ids: Any  # (n_kept,) identifiers of the objects kept
+    cuts: str = ""  # which true redshifts count, and what was left out; empty without any
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain JSON types, the identifiers left out."""
@@ -42,6 +44,7 @@ class SelectionReport:
             **{name: getattr(self, name) for name in names},
             "id_column": self.id,
             "expected_rmse": {"before": self.expected_rmse[0], "after": self.expected_rmse[1]},
+            "redshift_cuts": self.cuts,
             "before": self.before,
             "after": self.after,
         }
@@ -58,8 +61,12 @@ class Criteria:
     max_std : float, optional
         Keep objects whose predicted standard deviation is not above this.
     max_rmse : float, optional
-        Keep the largest number of objects whose RMSE is not above this. It is measured on those with a true
+        Keep the largest number of objects whose RMSE of dz/(1+z) is not above this. It is measured on those with a true
         redshift; the standard deviation at which they reach it is then the limit for all.
+    max_risk : float, optional
+        Keep objects whose predicted risk of being off by more than 0.2 (1+z) is not above this.
+    by_risk : bool
+        Keep the objects of least risk, instead of least variance; `max_risk` implies it.
     min_completeness : float, optional
         Refuse to keep less than this fraction; alone, keep just this fraction.
     expected : bool
@@ -69,12 +76,19 @@ class Criteria:
     keep: float | None = None
     max_std: float | None = None
     max_rmse: float | None = None
+    max_risk: float | None = None
+    by_risk: bool = False
     min_completeness: float | None = None
     expected: bool = False
 
     def __post_init__(self) -> None:
-        if all(value is None for value in (self.keep, self.max_std, self.max_rmse, self.min_completeness)):
-            raise ConfigError("no criterion given; use --keep, --max-std, --max-rmse or --min-completeness")
+        given = (self.keep, self.max_std, self.max_rmse, self.max_risk, self.min_completeness)
+        if all(value is None for value in given):
+            raise ConfigError("no criterion given; use --keep, --max-std, --max-rmse, --max-risk or --min-completeness")
+        if self.max_risk is not None and not 0 < self.max_risk <= 1:
+            raise ConfigError(f"`max_risk` is {self.max_risk}; expected a probability above 0, such as 0.1")
+        if (self.by_risk or self.max_risk is not None) and (self.max_std is not None or self.max_rmse is not None):
+            raise ConfigError("--max-std and --max-rmse order objects by variance; with risk use --keep or --max-risk")
         for name in ("keep", "min_completeness"):
             value = getattr(self, name)
             if value is not None and not 0 < value <= 1:
@@ -100,14 +114,14 @@ def select(
     columns: tuple[str, ...] = (),
     format: str | None = None,
 ) -> SelectionReport:
-    """Keep the objects of a file with the smallest predicted variance, as many as all criteria allow.
+    """Keep the objects of a file with the smallest predicted variance, or risk, as many as all criteria allow.
 
     Parameters
     ----------
     predictions : PredictionSource or path
     criteria : Criteria
     output : path, optional
-        File to write: identifier, ``z_phot`` and ``z_std`` of the objects kept, in the order of the file.
+        File to write: identifier, ``z_phot``, ``z_std`` and ``z_risk`` of the objects kept, in the order of the file.
     columns : tuple of str
         Other columns to copy.
     format : str, optional
@@ -151,13 +165,17 @@ def select(
         after=_scores(file, known & chosen.mask),
         id=file.id,
         ids=file.ids[chosen.mask],
+        cuts="" if file.found is None else str(file.found),
     )
 
 
 def _choose(file: PredictionFile, known: BoolArray, criteria: Criteria) -> Selection:
     """Return the selection; a measured RMSE is turned into a limit on the standard deviation first."""
     prediction = file.prediction
-    limits = {name: getattr(criteria, name) for name in ("keep", "max_std", "max_rmse", "min_completeness")}
+    limits = {
+        name: getattr(criteria, name)
+        for name in ("keep", "max_std", "max_rmse", "max_risk", "by_risk", "min_completeness")
+    }
     if not criteria.needs_truth:
         return select_objects(prediction, **limits)
     if known.all():
@@ -184,7 +202,10 @@ def _write(
 ) -> None:
     """Write identifier, prediction and other columns of the objects kept."""
     named = {"row": file.rows[mask]} if file.id is None else {file.id: file.ids[mask]}
-    kept = Catalog({**named, "z_phot": file.prediction.z_phot[mask], "z_std": file.prediction.std[mask]})
+    risk = outlier_risk(file.prediction[mask])
+    kept = Catalog(
+        {**named, "z_phot": file.prediction.z_phot[mask], "z_std": file.prediction.std[mask], "z_risk": risk}
+    )
     others = [name for name in columns if name not in kept.names]
     if others:
         table = file.table.select(others).take(mask)

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gpzed._types import FloatArray, IntArray
-from gpzed.catalog import Catalog, Photometry, catalog_info, iter_catalog
+from gpzed.catalog import Catalog, catalog_info, iter_catalog
 from gpzed.catalog.conventions import ID_NAMES
 from gpzed.config import SchemaConfig
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.features import Flag
 from gpzed.model.survey import Survey
 from gpzed.workflows.inputs import Inputs, make_inputs, needed_columns
+from gpzed.workflows.magnitudes import magnitudes_of
 from gpzed.workflows.model import PhotozModel, load_photoz_model
 from gpzed.workflows.schema import matching_schema
 
 MIN_CELL = 5
 """Objects that a cell needs to be listed."""
+WELL_MEASURED = 0.95
+"""Bands measured for this part of the objects of the most complete band are as good as that one for the axes."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,9 @@ class SurveyOptions:
     Parameters
     ----------
     magnitude : str, optional
-        Band of the magnitude; the middle one by default.
+        Band of the magnitude; by default one that is measured for most objects, near the middle of the bands.
     colour : tuple of str, optional
-        Two bands whose difference is the colour; the neighbours of the middle one by default.
+        Two bands whose difference is the colour; by default well-measured ones on either side of the magnitude's.
     cells : int
         Cells along each axis, from the 1st to the 99th percentile of the objects.
     n_spectra : int
@@ -42,9 +46,10 @@ class SurveyOptions:
     max_objects : int
         Objects of the catalogue, drawn at random, that stand for all of it.
     max_magnitude : float, optional
-        Limit for spectra, in the band of `magnitude`: fainter objects count, but are not chosen.
+        Limit for spectra, in the band of `magnitude`: fainter objects count, but are not chosen, and nor are those
+        without a measured magnitude and colour.
     seed : int
-        Of the random choices.
+        Seed of the random choices.
     """
 
     magnitude: str | None = None
@@ -110,10 +115,10 @@ def survey(
     """
     options, schema = options or SurveyOptions(), schema or SchemaConfig()
     trained = load_photoz_model(model)
-    magnitude, colour = _axes(trained.schema.bands, options)
     table, inputs, n_rows = _sample(trained, catalogue, schema, options)
-    m = _magnitudes(inputs.photometry, magnitude)
-    c = _magnitudes(inputs.photometry, colour[0]) - _magnitudes(inputs.photometry, colour[1])
+    measured = magnitudes_of(inputs.photometry)
+    magnitude, colour = _axes(measured, options)
+    m, c = measured[magnitude], measured[colour[0]] - measured[colour[1]]
     placed = np.isfinite(m) & np.isfinite(c)
     if placed.sum() < MIN_CELL:
         raise CatalogError(
@@ -127,7 +132,7 @@ def survey(
     state = _state(trained, inputs, scale)
     rng = np.random.default_rng(options.seed)
     cells = _tabulate_cells(state, cell, edges, options, rng, _deeper(trained, inputs, state, scale))
-    can = np.ones(len(table), dtype=bool) if options.max_magnitude is None else m <= options.max_magnitude
+    can = placed if options.max_magnitude is None else placed & (m <= options.max_magnitude)
     if not can.any():
         raise ConfigError(f"no object is brighter than `max_magnitude` {options.max_magnitude} in {magnitude}")
     rows, gains = state.batch(options.n_spectra, np.flatnonzero(can), rng)
@@ -143,14 +148,20 @@ def _state(trained: PhotozModel, inputs: Inputs, scale: float) -> Survey:
         raise ConfigError(str(error)) from None
 
 
-def _axes(bands: tuple[str, ...], options: SurveyOptions) -> tuple[str, tuple[str, str]]:
+def _axes(measured: Mapping[str, FloatArray], options: SurveyOptions) -> tuple[str, tuple[str, str]]:
+    """Return bands for magnitude and colour: in the middle of those that are measured for nearly as many as any."""
+    bands = list(measured)
+    for band in (options.magnitude, *(options.colour or ())):
+        if band is not None and band not in bands:
+            raise ConfigError(f"the model has no band '{band}'; expected one of {', '.join(bands)}")
+    share = {band: float(np.isfinite(measured[band]).mean()) for band in bands}
+    enough = sorted(share.values(), reverse=True)[min(1, len(bands) - 1)]  # two bands at least
+    usable = [k for k, band in enumerate(bands) if share[band] >= min(enough, WELL_MEASURED * max(share.values()))]
     middle = len(bands) // 2
-    magnitude = options.magnitude or bands[middle]
-    colour = options.colour or (bands[max(middle - 1, 0)], bands[min(middle + 1, len(bands) - 1)])
-    for band in (magnitude, *colour):
-        if band not in bands:
-            raise ConfigError(f"the model has no band {band!r}; expected one of {', '.join(bands)}")
-    return magnitude, colour
+    k = bands.index(options.magnitude) if options.magnitude else min(usable, key=lambda j: abs(j - middle))
+    bluer, redder = [j for j in usable if j < k], [j for j in usable if j > k]
+    ends = (max(bluer, default=k), min(redder, default=k))
+    return bands[k], options.colour or (bands[ends[0]], bands[ends[1]])
 
 
 def _sample(
@@ -160,7 +171,7 @@ def _sample(
     info = catalog_info(catalogue, **said.access)
     if not info.n_rows:
         raise CatalogError(f"'{info.path}' has no rows; there is nothing to plan for")
-    schema = matching_schema(info.names, trained.schema, said, trained.needs_ebv)
+    schema = matching_schema(info.names, trained.schema, said, trained.needs_ebv, info.units)
     known = next((name for name in info.names if name.lower() in ID_NAMES), None)
     wanted = np.zeros(info.n_rows, dtype=bool)
     wanted[np.random.default_rng(options.seed).permutation(info.n_rows)[: options.max_objects]] = True
@@ -175,14 +186,6 @@ def _sample(
         raise CatalogError(f"'{info.path}': no object has a measurement; there is nothing to plan for")
     objects = Catalog({"row": rows[seen], "id": np.asarray(table[known])[seen] if known else rows[seen]})
     return objects, inputs.take(seen), info.n_rows
-
-
-def _magnitudes(photometry: Photometry, band: str) -> FloatArray:
-    values = photometry.values[:, photometry.bands.index(band)]
-    if photometry.kind == "magnitude":
-        return values
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray((photometry.zero_point or 0.0) - 2.5 * np.log10(values))
 
 
 def _edges(values: FloatArray, n: int) -> FloatArray:
@@ -207,7 +210,7 @@ def _deeper(trained: PhotozModel, inputs: Inputs, state: Survey, scale: float) -
             continue
         changed = inputs.X.copy()
         changed[:, j] -= np.log(2.0)
-        after = trained.regressor.predict_distribution(changed, X_std=inputs.X_std)
+        after = trained.regressor.predict_distribution(changed, X_std=inputs.X_std, exact=True)
         fall = state.prediction.noise_variance - after.noise_variance
         gains[name.removeprefix("ln_err_")] = scale * fall
     return gains

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from gpzed._types import AnyArray, BoolArray
-from gpzed.catalog import Catalog, CatalogInfo, read_catalog
+from gpzed.catalog import Catalog, CatalogInfo, Lists, read_catalog
+from gpzed.catalog._arrow import to_arrow
 from gpzed.config import SchemaConfig
 from gpzed.errors import CatalogError
 
@@ -49,10 +50,22 @@ class Table:
         """Return a table of the same kind with columns added, or replaced where it has them already."""
         return _WRITERS[self.library](self.data, dict(columns))
 
+    @property
+    def units(self) -> dict[str, str]:
+        """Units by column, where the table has them."""
+        if self.library in ("astropy", ""):
+            found = {name: getattr(self.data[name], "unit", None) for name in self.names}
+        elif self.library == "pyarrow":
+            kept = {item.name: item.metadata or {} for item in self.data.schema}
+            found = {name: (about.get(b"unit") or about.get(b"units") or b"").decode() for name, about in kept.items()}
+        else:
+            found = dict(self.data.units) if isinstance(self.data, Catalog) else {}
+        return {name: str(unit) for name, unit in found.items() if unit is not None and str(unit)}
+
     def info(self) -> CatalogInfo:
         """Return what is known of a catalogue before its rows are read."""
         path = self.data.provenance.path if isinstance(self.data, Catalog) else None
-        return CatalogInfo(path or IN_MEMORY, "memory", self.names, {}, {}, len(self), {})
+        return CatalogInfo(path or IN_MEMORY, "memory", self.names, {}, self.units, len(self), {})
 
 
 def as_table(data: Any, schema: SchemaConfig | None = None) -> Table:
@@ -116,7 +129,7 @@ def _from_astropy(column: Any) -> Column:
 
 
 def _from_array(column: Any) -> Column:
-    return column, None
+    return getattr(column, "value", column) if hasattr(column, "unit") else column, None
 
 
 _READERS = {
@@ -132,17 +145,25 @@ _READERS = {
 # ---------------------------------------------------------------- adding columns
 
 
+def _is_nested(values: Any) -> bool:
+    """Tell whether a column holds several numbers per row."""
+    return isinstance(values, Lists) or values.ndim > 1
+
+
 def _to_pandas(data: Any, columns: dict[str, AnyArray]) -> Any:
     import pandas as pd
 
     kept = data[[name for name in data.columns if str(name) not in columns]]
-    return pd.concat([kept, pd.DataFrame(columns, index=data.index)], axis=1)
+    made = {name: list(values) if _is_nested(values) else values for name, values in columns.items()}
+    return pd.concat([kept, pd.DataFrame(made, index=data.index)], axis=1)
 
 
 def _to_polars(data: Any, columns: dict[str, AnyArray]) -> Any:
     import polars as pl
 
-    return data.with_columns([pl.Series(name, values) for name, values in columns.items()])
+    nested = {name: pl.Series(name, list(values)) for name, values in columns.items() if _is_nested(values)}
+    plain = {name: pl.Series(name, values) for name, values in columns.items() if name not in nested}
+    return data.with_columns([{**plain, **nested}[name] for name in columns])
 
 
 def _to_pyarrow(data: Any, columns: dict[str, AnyArray]) -> Any:
@@ -150,7 +171,7 @@ def _to_pyarrow(data: Any, columns: dict[str, AnyArray]) -> Any:
 
     kept = data.select([name for name in data.column_names if name not in columns])
     for name, values in columns.items():
-        kept = kept.append_column(name, pa.array(values))
+        kept = kept.append_column(name, to_arrow(pa, values, None))
     return kept
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -13,15 +14,20 @@ import numpy as np
 
 import gpzed
 from gpzed._files import check_output, discard_leftovers, file_hash
-from gpzed.catalog import Catalog, PhotometrySchema, identify
+from gpzed.catalog import Catalog, PhotometrySchema, identify, local_path
 from gpzed.config import RunConfig, as_config
 from gpzed.errors import ConfigError
 from gpzed.evaluation import evaluate
-from gpzed.model import HEADS_STAGE, GPzRegressor, Run, StepInfo
+from gpzed.model import HEADS_STAGE, NETWORK_STAGE, GPzRegressor, Run, StepInfo
 from gpzed.progress import Progress
+from gpzed.workflows.columns import quoted
 from gpzed.workflows.model import PhotozModel
+from gpzed.workflows.simulated import OWN
 from gpzed.workflows.tables import IN_MEMORY, as_table, is_path
 from gpzed.workflows.training_set import TrainingPlan, TrainingSet, prepare, prepare_table
+
+MIN_HELD_OUT = 20
+"""Rows below which scores say nothing."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +38,12 @@ class TrainReport:
     model_path: str  # of the model file; empty if none was written
     n_basis: int
     n_members: int
-    seconds: float  # wall time of the training proper, of the slowest member
+    seconds: float  # wall time of the training proper, of all members
     status: tuple[str, ...]  # why each member stopped
     validation_score: tuple[float | None, ...]  # mean log-likelihood of the held-out rows, for each member
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Metrics by part of the split (train, validation, test), where it has rows."""
+    """Metrics by part of the split (train, validation, test), where it has rows; of `held_out` rows, which no member
+    was trained on, if there is neither validation nor test."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain JSON types."""
@@ -63,12 +70,14 @@ def train(
     Parameters
     ----------
     data : path, data frame (pandas, polars, pyarrow), astropy table or dict of arrays
-        With redshifts; rows without one are left out and counted.
+        With redshifts; rows without one are left out and counted. A path may be an address (s3://...), which is
+        fetched.
     output : path, optional
         Model file to write.
     config : RunConfig, mapping or path of a TOML file, optional
     target : path or table, optional
-        Catalogue that the training photometry is weighted to look like.
+        Catalogue of the survey that the model is for, where the training rows are not like it: further rows are made in
+        its likeness, or rows are weighted (section [target] of the configuration).
     run : Run, optional
         Checkpoint (``OUTPUT.checkpoint`` by default, removed when the model file is written), cluster and callbacks. A
         folder of Parquet files, or a HATS catalogue, is read by the workers of the cluster; this process then fits the
@@ -93,12 +102,13 @@ def train(
     TrainingInterruptedError
         `run.should_stop` said so.
     """
+    data, target = local_path(data), local_path(target)
     settled = as_config(config, options)
     if target is not None:
         name = os.fspath(target) if is_path(target) else IN_MEMORY
-        settled = settled.override("weights", method="target", target=name)
+        settled = settled.override("target", catalogue=name)
     run, progress = run or Run(), progress or Progress()
-    given = (data, target, config, settled.weights.target or None)
+    given = (data, target, config, settled.target.catalogue or None, _simulated_file(settled))
     inputs = [path for path in given if isinstance(path, str | os.PathLike)]
     if output is not None:
         state = run.checkpoint or Path(f"{os.fspath(output)}.checkpoint")
@@ -112,14 +122,16 @@ def train(
         if on_plan is not None:
             on_plan(rows.plan)
         provenance = _provenance(rows)  # as it is now, not when training ends
+        start = time.perf_counter()
         regressor = _fit(rows, settled, replace(run, cluster=client), progress, parts)
+        seconds = time.perf_counter() - start
     model = _photoz_model(regressor, rows, settled, provenance)
     if output is not None:
         model.save(output)
         for path in run.checkpoints():
             discard_leftovers(path)
         run.remove_checkpoints()
-    return replace(model, report=_report(model, rows, output))
+    return replace(model, report=_report(model, rows, output, seconds))
 
 
 def _prepare(
@@ -164,8 +176,19 @@ def train_table(
 def _photoz_model(model: GPzRegressor, rows: TrainingSet, config: RunConfig, provenance: dict[str, Any]) -> PhotozModel:
     z = rows.z[rows.split.train]
     return PhotozModel(
-        model, rows.plan.schema, rows.transformer, config, float(z.mean()), float(max(z.var(), 1e-12)), provenance
+        model,
+        rows.plan.schema,
+        rows.transformer,
+        config,
+        float(z.mean()),
+        float(max(z.var(), 1e-12)),
+        rows.scale,
+        provenance,
     )
+
+
+def _simulated_file(config: RunConfig) -> str | None:
+    return config.target.simulated if config.target.simulated not in ("", *OWN) else None
 
 
 def _check_checkpoints(run: Run, resume: bool) -> None:
@@ -187,12 +210,13 @@ def _fit(
     X_std = rows.X_std
     validation = None
     if len(held):
-        validation = (rows.X[held], rows.z[held], weights[held], None if X_std is None else X_std[held])
+        own = rows.labels.take(held)
+        validation = (rows.X[held], own.z, weights[held], None if X_std is None else X_std[held], own.std, own.wrong)
     model = config.regressor()
     with progress.task("training", total, "steps") as task:
 
         def on_step(step: StepInfo) -> bool | None:
-            unit = "epoch" if step.stage == HEADS_STAGE else "step"
+            unit = {HEADS_STAGE: "epoch", NETWORK_STAGE: "network epoch"}.get(step.stage, "step")
             task.advance(1, f"member {step.member + 1}, {unit} {step.iteration}, best score {step.best_score:.4f}")
             return None if told is None else told(step)
 
@@ -200,11 +224,14 @@ def _fit(
         run = replace(run, callback=on_step)
         if parts is not None:
             return model.fit_stream(parts, validation_data=validation, run=run)
+        labels = rows.labels.take(part)
         return model.fit(
             rows.X[part],
-            rows.z[part],
+            labels.z,
             None if rows.weights is None else weights[part],
             X_std=None if X_std is None else X_std[part],
+            y_std=labels.std,
+            y_wrong=labels.wrong,
             validation_data=validation,
             run=run,
         )
@@ -220,10 +247,17 @@ def _provenance(rows: TrainingSet) -> dict[str, Any]:
     }
 
 
-def _report(trained: PhotozModel, rows: TrainingSet, output: str | os.PathLike[str] | None) -> TrainReport:
+def _report(
+    trained: PhotozModel, rows: TrainingSet, output: str | os.PathLike[str] | None, seconds: float
+) -> TrainReport:
     scores = {}
+    held = trained.regressor.held_out_
+    if held is not None and len(held.y) >= MIN_HELD_OUT and not len(rows.split.validation) + len(rows.split.test):
+        scores["held_out"] = evaluate(held.y, quoted(held.prediction, trained.config.predict))
     for name in ("train", "validation", "test"):
         part = getattr(rows.split, name)
+        if rows.labels.column is not None:  # the best redshifts judge
+            part = part[rows.labels.column[part] == 0]
         if len(part):
             X_std = None if rows.X_std is None else rows.X_std[part]
             scores[name] = evaluate(rows.z[part], trained.predict_inputs(rows.X[part], rows.flags[part], X_std))
@@ -233,7 +267,7 @@ def _report(trained: PhotozModel, rows: TrainingSet, output: str | os.PathLike[s
         model_path="" if output is None else os.fspath(output),
         n_basis=trained.regressor.n_basis_,
         n_members=trained.regressor.n_members,
-        seconds=max((report.seconds for report in reports), default=0.0),
+        seconds=seconds,
         status=tuple(report.status for report in reports),
         validation_score=tuple(float(r.best_score) if np.isfinite(r.best_score) else None for r in reports),
         scores=scores,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,34 +13,44 @@ from gpzed.catalog import (
     Catalog,
     CatalogInfo,
     PhotometrySchema,
+    Scale,
+    ScaleSummary,
     SentinelReport,
-    catalog_info,
     extract_photometry,
-    iter_catalog,
+    local_path,
     read_catalog,
 )
 from gpzed.config import RunConfig
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.features import (
-    MAX_TARGET_ROWS,
     FeatureTransformer,
-    Flag,
     Split,
     WeightConfig,
     balanced_weights,
     count_flags,
-    fit_transformer,
     normalised,
     photometry_rows,
     random_split,
     redshift_weights,
     split_by_column,
-    target_weights,
 )
+from gpzed.features.labels import Labels
 from gpzed.progress import Progress
-from gpzed.workflows.inputs import ebv_of, make_inputs, needed_columns, valid_redshifts
-from gpzed.workflows.schema import open_info, resolve_schema, target_access, target_schema, warn_of_lost_bands
+from gpzed.workflows.cautions import training_cautions, warn_all
+from gpzed.workflows.fit_features import fit_features
+from gpzed.workflows.inputs import ebv_of, needed_columns
+from gpzed.workflows.labels import doubt_by_quality, label_columns, labels_of, with_labels
+from gpzed.workflows.redshifts import (
+    Limits,
+    Redshifts,
+    refuse_velocities,
+    repeated_objects,
+    repeats_text,
+    valid_redshifts,
+)
+from gpzed.workflows.schema import open_info, resolve_schema, warn_of_lost_bands
 from gpzed.workflows.tables import as_table, is_path
+from gpzed.workflows.target import Rows, TargetReport, adapt
 
 
 @dataclass(frozen=True)
@@ -55,6 +65,9 @@ class TrainingPlan:
     flags: dict[str, int]  # training rows by flag
     redshift_range: tuple[float, float]  # lowest and highest redshift of the rows used
     no_redshift: dict[str, int]  # rows without a redshift, by what stands in its place
+    out_of_range: dict[str, int]  # rows with a redshift that is not used, by which
+    labels: dict[str, Any] = field(default_factory=dict)  # what was learned of redshift columns, by column
+    target: TargetReport | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON types."""
@@ -67,6 +80,9 @@ class TrainingPlan:
             "flags": self.flags,
             "redshift_range": list(self.redshift_range),
             "no_redshift": self.no_redshift,
+            "out_of_range": self.out_of_range,
+            "labels": self.labels,
+            **({} if self.target is None else {"target": asdict(self.target)}),
         }
 
 
@@ -75,7 +91,7 @@ class TrainingSet:
     """The rows with a redshift, split, with their inputs."""
 
     plan: TrainingPlan
-    z: FloatArray
+    labels: Labels
     X: FloatArray
     flags: Any
     split: Split
@@ -83,6 +99,12 @@ class TrainingSet:
     transformer: FeatureTransformer
     X_std: FloatArray | None
     digest: str
+    scale: ScaleSummary  # of the training rows
+
+    @property
+    def z(self) -> FloatArray:
+        """Redshifts."""
+        return self.labels.z
 
 
 def plan_training(data: Any, config: RunConfig | None = None, progress: Progress | None = None) -> TrainingPlan:
@@ -91,17 +113,18 @@ def plan_training(data: Any, config: RunConfig | None = None, progress: Progress
 
 
 def prepare(data: Any, config: RunConfig, progress: Progress, target: Any = None) -> TrainingSet:
-    """Read the catalogue, split its rows, fit the features; `target` is a table to weight them by, if not a file."""
+    """Read the catalogue, split its rows, fit the features; `target` is the survey they are for, if not a file."""
+    data = local_path(data)
     given = None if is_path(data) else as_table(data)
     info = open_info(data, config.schema) if given is None else given.info()
-    schema = resolve_schema(info.names, config.schema)
+    schema = resolve_schema(info.names, config.schema, info.units)
     warn_of_lost_bands(info.names, schema, config.schema, progress)
     columns = used_columns(info, schema, config)
     if given is not None:
-        return prepare_table(given.catalog(columns), info, schema, config, target)
+        return prepare_table(given.catalog(columns), info, schema, config, target, progress)
     progress.say(f"reading {info.n_rows:,} rows, {len(columns)} columns of '{info.path}'")
     table = read_catalog(data, columns=columns, **config.schema.access)
-    return prepare_table(table, info, schema, config, target)
+    return prepare_table(table, info, schema, config, target, progress)
 
 
 def used_columns(info: CatalogInfo, schema: PhotometrySchema, config: RunConfig) -> list[str]:
@@ -110,57 +133,89 @@ def used_columns(info: CatalogInfo, schema: PhotometrySchema, config: RunConfig)
     weight = schema.weight if config.weights.method == "column" else None
     if config.weights.method == "column" and weight is None:
         raise ConfigError('`method` in [weights] is "column" but no weight column is known; name it under [schema]')
-    return needed_columns(schema, schema.redshift, weight, config.split.column)
+    columns = label_columns(info.names, schema, config)
+    return needed_columns(schema, *columns, weight, schema.id, config.split.column)
 
 
 def prepare_table(
-    table: Catalog, info: CatalogInfo, schema: PhotometrySchema, config: RunConfig, target: Any = None
+    table: Catalog,
+    info: CatalogInfo,
+    schema: PhotometrySchema,
+    config: RunConfig,
+    target: Any = None,
+    progress: Progress | None = None,
 ) -> TrainingSet:
-    """Split the rows of a table and fit the features."""
+    """Split the rows of a table, make them look like the target if there is one, and fit the features."""
     digest = table_hash(table)
     used_columns(info, schema, config)
-    table, counts, causes = usable_rows(table, schema, config)
-    z = table.floats(str(schema.redshift))
+    refuse_velocities(
+        table.floats(str(schema.redshift)), str(schema.redshift), info.path, info.units.get(str(schema.redshift))
+    )
+    table, learned = with_labels(table, schema, config)
+    table, counts, found = usable_rows(table, schema, config, warn=True)
+    labels = labels_of(table, schema)
+    z = labels.z
     photometry = extract_photometry(table, schema, config.sentinels)
     split = _split(table, config)
     if len(split.train) < 10:
         raise CatalogError(
-            f"'{info.path}': only {len(split.train)} rows are left to train on, of {info.n_rows} read ({counts}); "
-            "give more galaxies with redshifts"
+            f"'{info.path}': only {len(split.train)} rows are left to train on, of {info.n_rows} read "
+            f"({', '.join(f'{count} {what}' for what, count in counts.items() if count)}); give more "
+            "galaxies with redshifts"
         )
     counts |= {"train": len(split.train), "validation": len(split.validation), "test": len(split.test)}
     ebv = ebv_of(table, schema, bool(config.features.extinction))
-    train_ebv = None if ebv is None else ebv[split.train]
-    transformer = fit_transformer(photometry_rows(photometry, split.train), config.features, train_ebv)
-    X, flags, X_std = transformer.transform(photometry, ebv)
+    scale = Scale.of(photometry_rows(photometry, split.train))
+    warn_all(training_cautions(scale, len(split.train), info.path))
+    redshifts = (float(z.min()), float(z.max()))
+    rows, report = Rows(photometry, ebv, z, split, _weights(table, schema, config.weights, z, split)), None
+    if config.target.simulated and not config.target.catalogue:
+        raise ConfigError("`simulated` is given but no target; name the survey that the model is for: --target")
+    if config.target.catalogue:
+        rows, report = adapt(rows, schema, config, target, progress or Progress())
+    train = rows.split.train
+    train_ebv = None if rows.ebv is None else rows.ebv[train]
+    transformer = fit_features(photometry_rows(rows.photometry, train), rows.z[train], config, train_ebv)
+    X, flags, X_std = transformer.transform(rows.photometry, rows.ebv)
+    labels, rates = doubt_by_quality(labels, transformer.filled(X[: len(z)]), table, config)
     plan = TrainingPlan(
         info,
         schema,
         counts,
         photometry.report,
         transformer.names,
-        count_flags(flags[split.train]),
-        (float(z.min()), float(z.max())),
-        causes,
+        count_flags(flags[train]),
+        redshifts,
+        found.causes,
+        found.outside,
+        learned | ({str(config.schema.redshift_quality): rates} if rates else {}),
+        report,
     )
-    wanted = None
-    if config.weights.method == "target":
-        wanted = _target_inputs(config, schema, transformer, target)
-    weights = _weights(table, schema, config.weights, z, transformer.filled(X), split, wanted)
-    return TrainingSet(plan, z, X, flags, split, weights, transformer, X_std, digest)
+    labels = labels.followed_by(rows.z[len(z) :])
+    return TrainingSet(plan, labels, X, flags, rows.split, rows.weights, transformer, X_std, digest, scale.summary())
 
 
 def usable_rows(
-    table: Catalog, schema: PhotometrySchema, config: RunConfig
-) -> tuple[Catalog, dict[str, int], dict[str, int]]:
-    """Return the rows with a redshift in range and at least one measured band, and how many were left out."""
+    table: Catalog, schema: PhotometrySchema, config: RunConfig, warn: bool = False
+) -> tuple[Catalog, dict[str, int], Redshifts]:
+    """Return the rows with a redshift in range and at least one measured band, and how many were left out.
+
+    Rows of objects that are there more than once with redshifts that differ are left out, too.
+    """
     z, limits = table.floats(str(schema.redshift)), config.split
-    found = valid_redshifts(z, limits.min_redshift, limits.max_redshift, config.sentinels)
+    found = valid_redshifts(z, Limits.of(limits.min_redshift, limits.max_redshift, "as asked"), config.sentinels)
     counts = {"read": len(table), "no redshift": found.n_missing, "redshift out of range": found.n_outside}
     kept = table.take(found.keep)
-    measured = extract_photometry(kept, schema, config.sentinels).measured.any(axis=1)
+    photometry = extract_photometry(kept, schema, config.sentinels)
+    measured = photometry.measured.any(axis=1)
     counts["no band measured"] = int((~measured).sum())
-    return kept if measured.all() else kept.take(measured), counts, found.causes
+    ids = kept[schema.id] if schema.id and schema.id in kept.names else None
+    repeats = repeated_objects(photometry, kept.floats(str(schema.redshift)), ids)
+    counts["contradicting redshifts"] = int((repeats.contradicting & measured).sum())
+    if warn:
+        warn_all(repeats_text(repeats, table.provenance.path or "the catalogue"))
+    usable = measured & ~repeats.contradicting
+    return kept if usable.all() else kept.take(usable), counts, found
 
 
 def _split(table: Catalog, config: RunConfig) -> Split:
@@ -170,13 +225,7 @@ def _split(table: Catalog, config: RunConfig) -> Split:
 
 
 def _weights(
-    table: Catalog,
-    schema: PhotometrySchema,
-    options: WeightConfig,
-    z: FloatArray,
-    X: FloatArray,
-    split: Split,
-    wanted: FloatArray | None,
+    table: Catalog, schema: PhotometrySchema, options: WeightConfig, z: FloatArray, split: Split
 ) -> FloatArray | None:
     """Return cost weights of all rows, or None; those of training and of validation rows have mean 1 each."""
     if options.method == "none":
@@ -192,32 +241,7 @@ def _weights(
             weights[rows] = balanced_weights(z[rows], options.bin_width, options.max_weight)
         elif column is not None:
             weights[rows] = normalised(column[rows])
-        elif wanted is not None:
-            weights[rows] = target_weights(X[rows], wanted, options.n_neighbours, options.max_weight)
     return weights
-
-
-def _target_inputs(
-    config: RunConfig, trained: PhotometrySchema, transformer: FeatureTransformer, target: Any
-) -> FloatArray:
-    """Return inputs of at most `MAX_TARGET_ROWS` rows of the target catalogue, drawn at random."""
-    path = config.weights.target
-    given = None if target is None else as_table(target)
-    access = {} if given is not None else target_access(path, config.schema)
-    info = catalog_info(path, **access) if given is None else given.info()
-    needs_ebv = bool(transformer.config.extinction)
-    schema = target_schema(info.names, trained, config.schema, needs_ebv)
-    if needs_ebv and not schema.ebv:
-        raise ConfigError(f"inputs are corrected for extinction but '{path}' has no E(B-V) column that is known")
-    share = min(1.0, MAX_TARGET_ROWS / max(info.n_rows, 1))
-    rng = np.random.default_rng(config.seed)
-    columns = needed_columns(schema)
-    parts = []
-    for chunk in [given.catalog(columns)] if given is not None else iter_catalog(path, columns=columns, **access):
-        picked = chunk if share == 1.0 else chunk.take(rng.random(len(chunk)) < share)
-        inputs = make_inputs(picked, schema, config.sentinels, transformer)
-        parts.append(transformer.filled(inputs.X[(inputs.flags & np.uint32(Flag.NO_MEASUREMENT)) == 0]))
-    return np.concatenate(parts)
 
 
 def table_hash(table: Catalog) -> str:

@@ -65,7 +65,7 @@ const Painter = (() => {
     pen.beginPath();
     path(pen, trace, X, Y);
     pen.strokeStyle = trace.line.color; pen.lineWidth = trace.line.width;
-    pen.setLineDash(trace.line.dash === "dot" ? [2, 3] : []);
+    pen.setLineDash({ dot: [2, 3], dash: [6, 5] }[trace.line.dash] ?? []);
     pen.stroke();
     pen.setLineDash([]);
   };

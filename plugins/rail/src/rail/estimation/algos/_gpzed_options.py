@@ -25,6 +25,7 @@ PREFIXES = {
     "training": "",
     "features": "features_",
     "weights": "weights_",
+    "target": "target_",
     "split": "split_",
     "sentinels": "sentinels_",
 }

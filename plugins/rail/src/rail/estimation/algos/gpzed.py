@@ -32,6 +32,9 @@ from rail.estimation.algos._gpzed_options import (
 OF_RAIL = {"config", "name", "mpi", "pdb", "cprofile", "memmon", "trace", "stage_name", "alias", "aliases", "comm"}
 """Keys of a stage's configuration that ceci, RAIL and `rail.interactive` put there."""
 OF_RAIL |= {"input", "output", "model", "input_data", "training_data", "force_exact", "python_paths"}
+OF_RUBIN = {"input_path", "flux_column_template", "flux_err_column_template", "mag_template", "mag_err_template"}
+"""Keys that `lsst.meas.pz` puts there beside the options of the stage."""
+OF_RUBIN |= {"band_a_env", "bands_to_convert", "deredden", "filter_list"}
 HDF5_SUFFIXES = (".hdf5", ".h5", ".hdf", ".h5py")
 SUMMARY_LEVELS = {"z_q2p5": 0.025, "z_q16": 0.16, "z_median": 0.5, "z_q84": 0.84, "z_97p5": 0.975}
 """Columns of `calc_summary_stats`, as RAIL names them."""
@@ -93,6 +96,14 @@ class GPZedInformer(CatInformer):
     name = "GPZedInformer"
     entrypoint_function = "inform"
     interactive_function = "gpzed_informer"
+    extra_interactive_documentation = """
+    Examples
+    --------
+    >>> import rail.interactive as ri
+    >>> informer = ri.estimation.algos.gpzed.gpzed_informer
+    >>> model = informer(training_data=table, hdf5_groupname="")["model"]
+    >>> model.save("model.gpzed")
+    """
     parallel = False
     outputs = [("model", GPZedModelHandle)]
     config_options = CatInformer.config_options.copy()
@@ -110,7 +121,7 @@ class GPZedInformer(CatInformer):
 
     def __init__(self, args: Any, **kwargs: Any) -> None:
         super().__init__(args, **kwargs)
-        _refuse_strange_names(self)
+        refuse_strange_names(self)
         self.run_config()
 
     def schema(self) -> PhotometrySchema:
@@ -140,6 +151,14 @@ class GPZedEstimator(CatEstimator):
     name = "GPZedEstimator"
     entrypoint_function = "estimate"
     interactive_function = "gpzed_estimator"
+    extra_interactive_documentation = """
+    Examples
+    --------
+    >>> import rail.interactive as ri
+    >>> estimator = ri.estimation.algos.gpzed.gpzed_estimator
+    >>> output = estimator(input_data=table, model=model, hdf5_groupname="", id_col="id")["output"]
+    >>> output.ancil["z_phot"], output.ancil["z_flags"]
+    """
     inputs = [("model", GPZedModelHandle), ("input", TableHandle)]
     config_options = CatEstimator.config_options.copy()
     config_options.update(
@@ -161,7 +180,7 @@ class GPZedEstimator(CatEstimator):
 
     def __init__(self, args: Any, **kwargs: Any) -> None:
         super().__init__(args, **kwargs)
-        _refuse_strange_names(self)
+        refuse_strange_names(self)
         if self.config.pdf_type not in PDF_TYPES:
             raise ConfigError(f"`pdf_type` is {self.config.pdf_type!r}; expected one of {', '.join(PDF_TYPES)}")
         if not self.config.zmin < self.config.zmax or self.config.nzbins < 2:
@@ -169,7 +188,7 @@ class GPZedEstimator(CatEstimator):
                 f"`zmin`, `zmax`, `nzbins` are {self.config.zmin}, {self.config.zmax}, {self.config.nzbins}; expected "
                 "zmin < zmax and at least 2 points"
             )
-        self._options = PredictConfig(quantiles=tuple(map(float, self.config.quantiles)), components=False)
+        self._options = PredictConfig(quantiles=tuple(map(float, self.config.quantiles)), pdf="none")
         self._view: tuple[PhotozModel, PhotometrySchema, Sentinels] | None = None
         self._path: str | None = None  # of the file that is read, for messages
         self._shown: Prediction | None = None  # of the current chunk
@@ -271,9 +290,10 @@ def _filled_up(table: Catalog) -> Catalog:
     return table.take(np.minimum(np.arange(-(-n // ROUND_ROWS) * ROUND_ROWS), n - 1)) if n % ROUND_ROWS else table
 
 
-def _refuse_strange_names(stage: Any) -> None:
+def refuse_strange_names(stage: Any) -> None:
+    """Raise if a parameter of a stage is nearly one that it has; warn of others that it has not."""
     aliases = {*stage.get_aliases(), *stage.get_aliases().values()}
-    known = {*stage.config_options, *OF_RAIL, *aliases}
+    known = {*stage.config_options, *OF_RAIL, *OF_RUBIN, *aliases}
     for name in check_names(stage.name, stage.config, known):
         stage.log.warning(f"`{name}` is no parameter of {stage.name} and is not used")
 

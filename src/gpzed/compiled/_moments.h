@@ -1,0 +1,100 @@
+/* Mean and parts of the variance of Gaussian mixtures cut at a lower bound, row by row; included by `_kernels.c`.
+ *
+ * `prediction/mixture.py` says what the parts are.
+ */
+
+/* Mean above the cut at `alpha` and variance of a standard normal; from their series beyond `series_from`. */
+static double tail_moments(double alpha, double series_from, double *spread)
+{
+    if (alpha > series_from) {
+        double i = 1.0 / (alpha * alpha);
+        *spread = i * (1.0 - i * (6.0 - i * (50.0 - i * (518.0 - i * 6354.0))));
+        return sqrt(i) * (1.0 - i * (2.0 - i * (10.0 - i * (74.0 - i * 706.0))));
+    }
+    if (alpha > 5.0) { /* a continued fraction: the difference to alpha does not cancel */
+        double t = alpha;
+        for (size_t k = 30; k > 1; k--)
+            t = alpha + (double)k / t;
+        *spread = 1.0 - (alpha + 1.0 / t) / t;
+        return 1.0 / t;
+    }
+    double mills = exp(-0.5 * (alpha * alpha + LOG_2PI)) / (0.5 * erfc(0.7071067811865476 * alpha));
+    *spread = 1.0 - mills * (mills - alpha);
+    return mills - alpha;
+}
+
+/* Weights w, means and factors of the variances of the components of a row, once cut. */
+static void cut_row(const struct moments *c, size_t row, double *restrict w, double *restrict mean, double *restrict shrink)
+{
+    size_t K = c->K;
+    const double *weights = c->weights + row * K, *means = c->means + row * K;
+    const double *model = c->model_variances + row * K, *noise = c->noise_variances + row * K;
+    const double *inputs = c->input_variances + row * K;
+    double top = -INFINITY, sum = 0.0, *log_tail = shrink + K;
+    for (size_t k = 0; k < K; k++) {
+        double above = means[k] - c->lower, variance = model[k] + noise[k] + inputs[k];
+        mean[k] = means[k], shrink[k] = 1.0, log_tail[k] = 0.0;
+        if (weights[k] > 0.0 && (above <= 0.0 || above * above < c->uncut * c->uncut * variance)) {
+            double std = sqrt(variance), alpha = -above / std, spread, excess = tail_moments(alpha, c->series_from, &spread);
+            log_tail[k] = log_upper_tail(alpha);
+            shrink[k] = spread;
+            mean[k] = alpha > 0.0 ? c->lower + std * excess : means[k] + std * (excess + alpha);
+        }
+        if (weights[k] > 0.0 && log_tail[k] > top)
+            top = log_tail[k];
+    }
+    for (size_t k = 0; k < K; k++)
+        sum += w[k] = weights[k] > 0.0 ? log_tail[k] == top ? weights[k] : weights[k] * exp(log_tail[k] - top) : 0.0;
+    for (size_t k = 0; k < K; k++)
+        w[k] /= sum;
+}
+
+/* The variance of the means of runs of components; deviations are weighted. */
+static double between_runs(const int64_t *ends, size_t runs, const double *w, const double *weighted)
+{
+    double total = 0.0;
+    for (size_t run = 0, k = 0; run < runs; run++) {
+        double weight = 0.0, sum = 0.0;
+        for (; k < (size_t)ends[run]; k++) {
+            weight += w[k];
+            sum += weighted[k];
+        }
+        total += weight > 0.0 ? sum * sum / weight : 0.0;
+    }
+    return total;
+}
+
+int gpzed_moments(const struct moments *c)
+{
+    size_t K = c->K, n = c->n;
+    double *w = c->work, *mean = w + K, *weighted = mean + K, *shrink = weighted + K;
+    int is_cut = c->lower > -INFINITY;
+    for (size_t row = 0; row < n; row++) {
+        const double *share = c->weights + row * K, *centre = c->means + row * K;
+        const double *parts[3] = {c->model_variances + row * K, c->noise_variances + row * K, c->input_variances + row * K};
+        double middle = 0.0, total = 0.0, sums[3] = {0.0, 0.0, 0.0};
+        if (is_cut) {
+            cut_row(c, row, w, mean, shrink);
+            share = w, centre = mean;
+        }
+        for (size_t k = 0; k < K; k++)
+            middle += share[k] * centre[k];
+        for (size_t k = 0; k < K; k++) {
+            double off = centre[k] - middle, scaled = is_cut ? share[k] * shrink[k] : share[k];
+            weighted[k] = share[k] * off;
+            total += weighted[k] * off;
+            sums[0] += scaled * parts[0][k];
+            sums[1] += scaled * parts[1][k];
+            sums[2] += scaled * parts[2][k];
+        }
+        double between = c->n_members == K ? total : between_runs(c->members, c->n_members, share, weighted);
+        double both = c->n_parts == c->n_members ? between : between_runs(c->parts, c->n_parts, share, weighted);
+        c->moments[row] = middle;
+        c->moments[n + row] = sums[0] + between;
+        c->moments[2 * n + row] = sums[1] + (total > both ? total - both : 0.0);
+        c->moments[3 * n + row] = sums[2] + (both > between ? both - between : 0.0);
+    }
+    return 0;
+}
+
+size_t gpzed_moments_work_size(const struct moments *c) { return 5 * c->K; }

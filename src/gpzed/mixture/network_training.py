@@ -1,0 +1,133 @@
+"""Training of a small network by random batches: dropout, weight decay, the epoch that held-out rows prefer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpzed._types import AnyArray
+from gpzed.engine.adam import Adam
+from gpzed.engine.lbfgs import Iteration
+from gpzed.engine.threads import single_threaded_blas
+from gpzed.errors import NumericalError
+from gpzed.mixture.network import (
+    Layers,
+    Network,
+    NetworkRows,
+    likelihood_and_gradient,
+    mean_log_likelihood,
+    start_network,
+)
+
+HIDDEN = 64, 64, 64
+"""Units of the hidden layers."""
+DROPOUT, LEAST_DROPOUT, MOST_DROPOUT = 3.0, 0.03, 0.1
+"""Part of the hidden units that each row of a batch does without: the first over the root of the number of rows."""
+DECAY = 0.01
+"""Of the weights, in units of the learning rate."""
+PEAK_RATE = 0.01
+BATCH_ROWS, BATCHES_PER_EPOCH = 128, 80
+"""Rows of a batch, more where there would be more batches than these in a pass over the rows."""
+MIN_STEPS = 1500
+"""Few rows are passed over more often than many."""
+TOLERANCE = 0.01
+"""As that of heads: what a network may lose on the held-out rows by longer training."""
+N_EPOCHS = 60
+MAX_ROWS = 200_000
+
+
+@dataclass(frozen=True)
+class TrainedNetwork:
+    """A network, the epoch that was kept, and its validation score, target standardised; NaN without held-out rows."""
+
+    network: Network
+    epoch: int
+    score: float
+
+
+def fit_network(
+    rows: NetworkRows,
+    valid: NetworkRows | None,
+    K: int,
+    rng: np.random.Generator,
+    *,
+    max_time: float | None = None,
+    on_epoch: Callable[[Iteration], bool | None] | None = None,
+) -> TrainedNetwork:
+    """Train a network with K heads on rows; held-out ones choose the epoch, the last is kept without.
+
+    Parameters
+    ----------
+    rows, valid : NetworkRows
+    K : int
+    rng : Generator
+        For the start, the batches and the dropout.
+    max_time : float or None
+        Seconds after which training ends with the best epoch so far.
+    on_epoch : callable or None
+        Called after every epoch; returning True ends training with the best epoch so far.
+    """
+    rows, held = rows.single(), None if valid is None else valid.single()
+    n = len(rows.y)
+    size = min(n, max(BATCH_ROWS, n // BATCHES_PER_EPOCH))
+    n_batches = n // size
+    dropout = float(np.clip(DROPOUT / np.sqrt(n), LEAST_DROPOUT, MOST_DROPOUT))
+    n_epochs = max(N_EPOCHS, -(-MIN_STEPS // n_batches))
+    start = start_network((rows.X.shape[1], *HIDDEN), rows.y, K, rng, np.float32)
+    adam = Adam(_pack(start), n_batches * n_epochs, PEAK_RATE, DECAY * _pack([_is_weight(layer) for layer in start]))
+    kept: list[TrainedNetwork] = []
+    started = time.perf_counter()
+    with single_threaded_blas():
+        for epoch in range(1, n_epochs + 1):
+            objective, order = 0.0, rng.permutation(n)
+            for i in range(0, n_batches * size, size):
+                chosen = order[i : i + size]
+                masks = [_mask(size, layer.shape[1], dropout, rng) for layer in start[:-1]]
+                value, gradient = likelihood_and_gradient(_unpack(adam.theta, start), rows.take(chosen), masks)
+                norm = adam.step(_pack(gradient), -1.0 / size)
+                objective -= value / n
+            layers = _unpack(adam.mean, start)
+            score = np.nan if held is None else mean_log_likelihood(layers, held)
+            kept = _within(kept, TrainedNetwork(_network(layers), epoch, score))
+            seconds = time.perf_counter() - started
+            if on_epoch is not None and on_epoch(Iteration(epoch, adam.count, seconds, objective, norm, score)):
+                break
+            if max_time is not None and seconds > max_time:
+                break
+    if not all(np.isfinite(layer).all() for layer in kept[-1].network.layers):
+        raise NumericalError("training of a network broke down: its weights are not finite.")
+    return kept[-1]
+
+
+def _within(kept: list[TrainedNetwork], latest: TrainedNetwork) -> list[TrainedNetwork]:
+    """Epochs whose score is lower than the best so far by no more than the tolerance; the latest without scores."""
+    epochs = [*kept, latest]
+    best = max(epoch.score for epoch in epochs)
+    return [latest] if np.isnan(best) else [epoch for epoch in epochs if epoch.score >= best - TOLERANCE]
+
+
+def _mask(n: int, units: int, dropout: float, rng: np.random.Generator) -> AnyArray:
+    return (rng.random((n, units), dtype=np.float32) >= dropout) * np.float32(1.0 / (1.0 - dropout))
+
+
+def _is_weight(layer: AnyArray) -> AnyArray:
+    """Return 1 for weights and 0 for biases."""
+    marks = np.ones_like(layer)
+    marks[-1] = 0.0
+    return marks
+
+
+def _pack(layers: Layers) -> AnyArray:
+    return np.concatenate([np.ravel(layer) for layer in layers])
+
+
+def _unpack(theta: AnyArray, like: Layers) -> list[AnyArray]:
+    parts = np.split(theta, np.cumsum([layer.size for layer in like])[:-1])
+    return [part.reshape(layer.shape) for part, layer in zip(parts, like, strict=True)]
+
+
+def _network(layers: Layers) -> Network:
+    return Network(tuple(layer.astype(np.float64) for layer in layers))

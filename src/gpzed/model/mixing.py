@@ -1,0 +1,137 @@
+"""The Gaussians of all members side by side: the mixture that a committee predicts, before anything corrects it.
+
+Complete rows whose members have sums of squares for their model variances (`gpzed.mixture.quick`) are predicted block
+by block straight into the arrays of the result; all others as each member predicts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from gpzed._types import FloatArray, IntArray
+from gpzed.engine.blocks import Scratch
+from gpzed.engine.threads import Team
+from gpzed.errors import NumericalError
+from gpzed.mixture.quick import Columns
+from gpzed.model.data import Standardisation
+from gpzed.prediction import OF_ALL, Components
+from gpzed.prediction.components import ARRAYS
+
+BLOCK_ROWS = 2048
+"""Rows that a thread takes at once: the results of as many stay near the core."""
+
+
+class Quick(Protocol):
+    """A member that is ready to predict for complete rows."""
+
+    def fill(self, X: FloatArray, columns: Columns, scratch: Scratch) -> bool:
+        """Predict into the columns of a committee; tell whether all is sound. Gaps get numbers that mean nothing."""
+        ...
+
+
+class Predictor(Protocol):
+    """What a committee asks of its members, of whatever kind."""
+
+    @property
+    def standardisation(self) -> Standardisation:
+        """The maps of inputs and target."""
+        ...
+
+    @property
+    def n_inputs(self) -> int:
+        """Parts of a prediction, for different inputs that may be behind a row."""
+        ...
+
+    @property
+    def input_labels(self) -> IntArray:
+        """For which of the possible inputs each Gaussian of a prediction is."""
+        ...
+
+    @property
+    def quick(self) -> Quick | None:
+        """The same for complete rows, if there is a quicker way."""
+        ...
+
+    def components(self, X: FloatArray, team: Team, X_std: FloatArray | None = None) -> Components:
+        """Return the Gaussians for raw inputs."""
+        ...
+
+    def draw(self, X: FloatArray, which: IntArray, rng: np.random.Generator) -> FloatArray:
+        """Draw how far functions are from their expectations; see `gpzed.model.member.Member.draw`."""
+        ...
+
+
+def mix_members(
+    members: Sequence[Predictor],
+    shares: FloatArray,
+    X: FloatArray,
+    team: Team,
+    X_std: FloatArray | None = None,
+    *,
+    exact: bool = False,
+    spare: bool = False,
+) -> Components:
+    """Return the Gaussians of all members for raw inputs (n, d), each member with its share.
+
+    With `exact` every model variance is that of the posterior of the weights. With `spare` there is one Gaussian more,
+    which belongs to all and has no weight yet.
+
+    Raises
+    ------
+    NumericalError
+        Means or variances are not finite, or beyond all scale.
+    """
+    sizes = [len(member.input_labels) for member in members]
+    starts = np.cumsum([0, *sizes])
+    labels = np.repeat(np.arange(len(members)), sizes), np.concatenate([member.input_labels for member in members])
+    arrays = {name: np.empty((len(X), starts[-1] + spare)) for name in ARRAYS[:4]}
+    arrays["input_variances"] = np.zeros((len(X), starts[-1] + spare))
+    others = np.flatnonzero(np.isnan(X).any(axis=1))
+    is_quick = not exact and X_std is None and len(others) < len(X)
+    quick = [member.quick if is_quick else None for member in members]
+    are_sound = True
+
+    def work(start: int) -> bool:
+        rows, scratch, is_sound = slice(start, start + BLOCK_ROWS), Scratch(team.buffers()), True
+        results = [arrays[name][rows] for name in ARRAYS[:4]]
+        for heads, member, share, first in zip(quick, members, shares.tolist(), starts.tolist(), strict=False):
+            if heads is not None:
+                map_ = member.standardisation
+                place = first, member.n_inputs, share, map_.y_mean, map_.y_scale
+                columns = Columns(results[0], results[1], results[2], results[3], *place)
+                is_sound &= heads.fill(X[rows], columns, scratch)
+        for values in results if spare else []:
+            values[:, -1] = 0.0 if values is results[0] else values[:, 0]
+        return is_sound
+
+    if is_quick:
+        are_sound = all(team.map(work, range(0, len(X), BLOCK_ROWS)))
+    for heads, member, share, first, stop in zip(quick, members, shares, starts, starts[1:], strict=False):
+        rows: slice | IntArray = slice(None) if heads is None else others
+        if len(X[rows]):
+            found = member.components(X[rows], team, None if X_std is None else X_std[rows])
+            for name in ARRAYS:
+                arrays[name][rows, first:stop] = getattr(found, name)
+            arrays["weights"][rows, first:stop] *= share
+    if spare and (len(others) or quick[0] is None):
+        for name in ARRAYS:
+            arrays[name][:, -1] = 0.0 if name == "weights" else arrays[name][:, 0]
+    if spare:
+        labels = np.append(labels[0], OF_ALL), np.append(labels[1], 0)
+    components = Components(**arrays, member=labels[0], input=labels[1])
+    if not are_sound or len(others) or None in quick:
+        _verify(components)
+    return components
+
+
+def _verify(components: Components) -> None:
+    try:
+        components.verify()
+    except ValueError as error:
+        raise NumericalError(
+            f"the predictions are beyond double precision: {error} Inputs that far from all training rows are "
+            "expected from wrong units alone."
+        ) from None

@@ -1,0 +1,254 @@
+r"""A mixture of many Gaussians as one of few, to be stored: at most `MOST`, and no more than an object needs.
+
+Two Gaussians are merged into the one with their common mean and variance, the cheapest pair first (Runnalls 2007). What
+a merge costs is a bound of the information lost by it, in nats,
+
+.. math:: B_{ij} = \tfrac12 \left[(w_i + w_j) \ln v_{ij} - w_i \ln v_i - w_j \ln v_j\right],
+
+with w the weights, v the variances, and v_ij that of the pair. Merging goes on while there are more than allowed, and
+while the costs of all merges together stay within `TOLERANCE`. Components that are nearly the same are merged first, in
+the order they come. Light components say where an object hardly is, and their
+merging costs little, but without them true redshifts there would be ruled out: they are merged with each other alone.
+
+Mean and variance of each object stay as they were. A density cut at zero is merged by its parts above zero.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr
+
+from gpzed._types import AnyArray, BoolArray, FloatArray, IntArray
+from gpzed.compiled import substitute
+from gpzed.prediction.components import Components
+from gpzed.prediction.mixture import row_chunks, tail_moments
+
+MOST = 8
+"""Gaussians per object at most."""
+TOLERANCE = 0.05
+"""Bound of the information that merging may lose, in nats; the loss is a tenth of it or less."""
+AT_ONCE = 1e-3
+"""Cost at which two are merged without a look at the others: members of a committee often say nearly the same."""
+LIGHT = 1e-3
+"""Weight below which components are merged with each other alone."""
+NEAR_CUT = -4.0
+"""Components whose cut is farther out, in standard deviations, are merged as they are: the cut takes 3e-5 of them."""
+LEAST_LOG_TAIL = -300.0
+"""Log probability above the cut that needs no care with numbers too small."""
+CUTS = 4096
+"""Points of a table of cuts."""
+DEEPEST_CUT = 1.0
+"""Of a component that is stored, in standard deviations above its mean: it keeps its mean above the cut, and as much of
+its variance as that allows."""
+WEIGHT_STEP = 2.0**-14
+STD_DIGITS, MEAN_DIGITS = 8, 9
+"""Binary digits of a standard deviation, and of a mean in units of it: 0.2 and 0.2 % of the standard deviation may be
+lost. Weights are multiples of `WEIGHT_STEP`, and sum to 1 exactly."""
+
+
+class Gaussians(NamedTuple):
+    """Mixtures of few Gaussians, before any cut: (n, MOST) each, heaviest first.
+
+    Those not used have weight 0, mean 0 and standard deviation 1, which does no harm in any formula.
+    """
+
+    weights: AnyArray
+    means: AnyArray
+    stds: AnyArray
+
+
+def reduced(components: Components, lower: float | None) -> Gaussians:
+    """Return the mixtures of few Gaussians, in float32, that stand for those of many, cut at `lower`."""
+    n = len(components)
+    out = Gaussians(*(np.empty((n, MOST), dtype=np.float32) for _ in Gaussians._fields))
+    for rows in row_chunks(n, components.n_components):
+        part = components.take(rows)
+        variances = part.model_variances + part.noise_variances + part.input_variances
+        w, m, v = part.weights, part.means, variances
+        if lower is not None:
+            w, m, v = above_cut(w, m, v, lower)
+        w, m, v = substitute(merge)(w, m, v, most=MOST, light=LIGHT, at_once=AT_ONCE, tolerance=TOLERANCE)
+        if lower is not None:
+            w, m, v = _before_cut(w, m, v, lower)
+        for values, given in zip(out, rounded(w, m, np.sqrt(v)), strict=True):
+            values[rows] = given
+    return out
+
+
+def merge(
+    weights: FloatArray,
+    means: FloatArray,
+    variances: FloatArray,
+    *,
+    most: int,
+    light: float,
+    at_once: float,
+    tolerance: float,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Merge the components of each mixture, (n, K), to at most `most`, 2 or more; see the module for the rule.
+
+    Returns
+    -------
+    weights, means, variances : ndarray of shape (n, most)
+        Heaviest first; those not used have weight 0, mean 0 and variance 1.
+    """
+    w, m, v = _with_rest(weights, means, variances, light)
+    total = _take_in(w, m, v, at_once)
+    n, K = w.shape
+    used = w > 0.0
+    movable = used.copy()
+    movable[:, -1] = False  # light ones, merged before
+    cost = _costs(w[:, :, None], m[:, :, None], v[:, :, None], w[:, None], m[:, None], v[:, None])
+    cost[~(movable[:, :, None] & movable[:, None]) | np.eye(K, dtype=bool)] = np.inf
+    rows = np.arange(n)
+    for _ in range(K - 1):
+        i, j = np.divmod(cost.reshape(n, -1).argmin(axis=1), K)
+        cheapest = cost[rows, i, j]
+        goes = np.isfinite(cheapest) & ((used.sum(axis=1) > most) | (total + cheapest <= tolerance))
+        if not goes.any():
+            break
+        at, i, j = rows[goes], np.minimum(i, j)[goes], np.maximum(i, j)[goes]
+        total[at] += cheapest[goes]
+        w[at, i], m[at, i], v[at, i] = _pair(w[at, i], m[at, i], v[at, i], w[at, j], m[at, j], v[at, j])
+        w[at, j], used[at, j], movable[at, j] = 0.0, False, False
+        one = w[at, i][:, None], m[at, i][:, None], v[at, i][:, None]
+        new = _costs(*one, w[at], m[at], v[at])
+        new[~movable[at]] = np.inf
+        new[np.arange(len(at)), i] = np.inf
+        cost[at, i], cost[at, :, i] = new, new
+        cost[at, j], cost[at, :, j] = np.inf, np.inf
+    return _heaviest(w, m, v, most)
+
+
+def _with_rest(weights: FloatArray, means: FloatArray, variances: FloatArray, light: float) -> list[FloatArray]:
+    """Return the heavy components, as many as any object has, and one of all light ones at the end."""
+    is_light = weights < light
+    rest, heavy = np.where(is_light, weights, 0.0), np.where(is_light, 0.0, weights)
+    weight = rest.sum(axis=1)
+    share = rest / np.where(weight > 0.0, weight, 1.0)[:, None]
+    mean = (share * means).sum(axis=1)
+    variance = (share * (variances + (means - mean[:, None]) ** 2)).sum(axis=1)
+    variance = np.where(weight > 0.0, variance, 1.0)
+    order = np.argsort(heavy == 0.0, axis=1, kind="stable")[:, : np.count_nonzero(heavy, axis=1).max(initial=1)]
+    columns = (heavy, weight), (means, mean), (variances, variance)
+    return [np.column_stack([np.take_along_axis(many, order, axis=1), one]) for many, one in columns]
+
+
+def _take_in(w: FloatArray, m: FloatArray, v: FloatArray, at_once: float) -> FloatArray:
+    """Merge, in place, each component but the last with one before it where that costs next to nothing; sum costs."""
+    total, rows = np.zeros(len(w)), np.arange(len(w))
+    for k in range(1, w.shape[1] - 1):
+        cost = _costs(w[:, [k]], m[:, [k]], v[:, [k]], w[:, :k], m[:, :k], v[:, :k])
+        cost[(w[:, [k]] == 0.0) | (w[:, :k] == 0.0)] = np.inf
+        to = cost.argmin(axis=1)
+        goes = cost[rows, to] <= at_once
+        at, to = rows[goes], to[goes]
+        total[at] += cost[at, to]
+        w[at, to], m[at, to], v[at, to] = _pair(w[at, to], m[at, to], v[at, to], w[at, k], m[at, k], v[at, k])
+        w[at, k] = 0.0
+    return total
+
+
+def _pair(
+    w1: FloatArray, m1: FloatArray, v1: FloatArray, w2: FloatArray, m2: FloatArray, v2: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return weight, mean and variance of two components as one."""
+    w = w1 + w2
+    with np.errstate(invalid="ignore", divide="ignore"):  # of components without weight
+        share = w2 / w
+    return w, m1 + share * (m2 - m1), v1 + share * (v2 - v1) + share * (1.0 - share) * (m2 - m1) ** 2
+
+
+def _costs(
+    w1: FloatArray, m1: FloatArray, v1: FloatArray, w2: FloatArray, m2: FloatArray, v2: FloatArray
+) -> FloatArray:
+    """Return what merging two components costs."""
+    w, _, v = _pair(w1, m1, v1, w2, m2, v2)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(0.5 * (w * np.log(v) - w1 * np.log(v1) - w2 * np.log(v2)))
+
+
+def _heaviest(w: FloatArray, m: FloatArray, v: FloatArray, most: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the components that are left, heaviest first."""
+    order = np.argsort(-w, axis=1, kind="stable")[:, :most]
+    kept = [np.take_along_axis(a, order, axis=1) for a in (w, m, v)]
+    out = [np.full((len(w), most), fill) for fill in (0.0, 0.0, 1.0)]
+    has_weight = kept[0] > 0.0
+    for to, values in zip(out, kept, strict=True):
+        to[:, : values.shape[1]][has_weight] = values[has_weight]
+    return out[0], out[1], out[2]
+
+
+def above_cut(w: FloatArray, m: FloatArray, v: FloatArray, lower: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return weights, means and variances of what is above the cut of each component."""
+    near = np.flatnonzero(_is_near(m - lower, v))
+    if not len(near):
+        return w, m, v
+    w, m, v = w.copy(), m.copy(), v.copy()
+    flat = w.reshape(-1), m.reshape(-1), v.reshape(-1)
+    std = np.sqrt(flat[2][near])
+    alpha = (lower - flat[1][near]) / std
+    above, spread = tail_moments(alpha)
+    log_tail = log_ndtr(-alpha)
+    if log_tail.min() < LEAST_LOG_TAIL:  # relative to the most of each object: all of it may be below the cut
+        tails = np.zeros_like(w)
+        tails.reshape(-1)[near] = log_tail
+        log_tail = (tails - np.where(w > 0.0, tails, -np.inf).max(axis=1, keepdims=True)).reshape(-1)[near]
+    flat[0][near] *= np.exp(log_tail)
+    flat[1][near], flat[2][near] = lower + std * above, std**2 * spread
+    return w / w.sum(axis=1, keepdims=True), m, v
+
+
+def _is_near(above: FloatArray, v: FloatArray) -> BoolArray:
+    """Tell which components, at this distance above the cut, have a part below it."""
+    return np.asarray(above * np.abs(above) < NEAR_CUT**2 * v)
+
+
+def _before_cut(w: FloatArray, m: FloatArray, v: FloatArray, lower: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the Gaussians whose parts above the cut have these weights, means and variances."""
+    near = _is_near(m - lower, v)
+    near &= w > 0.0
+    if not near.any():
+        return w, m, v
+    w, m, v = w.copy(), m.copy(), v.copy()
+    cuts, ratios = _cuts()
+    above = m[near] - lower
+    alpha = np.interp(v[near] / above**2, ratios, cuts)
+    std = above / tail_moments(alpha)[0]
+    w[near] /= ndtr(-alpha)
+    m[near], v[near] = lower - alpha * std, std**2
+    return w / w.sum(axis=1, keepdims=True), m, v
+
+
+@cache
+def _cuts() -> tuple[FloatArray, FloatArray]:
+    """Return cuts, in standard deviations, and the variance over the squared mean above each, which grows with it."""
+    alpha = np.linspace(2.0 * NEAR_CUT, DEEPEST_CUT, CUTS)
+    above, spread = tail_moments(alpha)
+    return alpha, spread / above**2
+
+
+def rounded(w: FloatArray, m: FloatArray, s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return mixtures with numbers of few digits, which take less room; weights sum to 1 exactly."""
+    steps = np.rint(w / WEIGHT_STEP)
+    heaviest = steps.argmax(axis=1)
+    steps[np.arange(len(w)), heaviest] += 1.0 / WEIGHT_STEP - steps.sum(axis=1)
+    used = steps > 0.0
+    fraction, exponent = np.frexp(s)
+    s = np.ldexp(np.rint(np.ldexp(fraction, STD_DIGITS)), exponent - STD_DIGITS)
+    step = exponent - MEAN_DIGITS
+    m = np.ldexp(np.rint(np.ldexp(m, -step)), step)
+    few = steps * WEIGHT_STEP, np.where(used, m, 0.0), np.where(used, s, 1.0)
+    mixed_up = np.flatnonzero((np.diff(steps, axis=1) > 0.0).any(axis=1))  # by cuts, or by rounding
+    order = np.argsort(-steps[mixed_up], axis=1, kind="stable")
+    for values in few:
+        values[mixed_up] = np.take_along_axis(values[mixed_up], order, axis=1)
+    return few
+
+
+def count(weights: AnyArray) -> IntArray:
+    """Return how many Gaussians each object has, (n,)."""
+    return np.asarray(np.count_nonzero(weights, axis=1))

@@ -1,0 +1,203 @@
+"""What is worth a warning in a catalogue: other units, exchanged or absent bands, objects unlike those of training."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpzed.catalog import PhotometrySchema, Scale, ScaleSummary
+from gpzed.catalog.scale import colour_shifts, exchanged_bands, outside_colours, shifts
+from gpzed.catalog.units import known_units
+from gpzed.config import SchemaConfig
+from gpzed.errors import CatalogError, DataWarning
+from gpzed.features import Flag, count_flags
+
+SHARE = 0.2
+"""Share of a catalogue that something has to concern to be worth a warning."""
+MAX_SHIFT, MAX_BAND_SHIFT = 6.0, 4.0
+"""Magnitudes by which no catalogue differs from its training set: in all bands, and in one band against the others."""
+MIN_ROWS = 50
+"""Rows below which shares say nothing."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a catalogue turned out to be like; that of its chunks adds up with ``+``."""
+
+    scale: Scale
+    flags: Counter[str]  # objects by flag
+    n_rows: int
+    cost: tuple[float, float] | None = None  # median z_std of a sample with the absent bands, and without
+
+    def __add__(self, other: Seen) -> Seen:
+        return Seen(self.scale + other.scale, self.flags + other.flags, self.n_rows + other.n_rows, self.cost)
+
+    @classmethod
+    def of(cls, scale: Scale, flags: Any, cost: tuple[float, float] | None = None) -> Seen:
+        """Return what the rows of one table are like."""
+        return cls(scale, Counter(count_flags(flags)), len(flags), cost)
+
+
+def warn_all(texts: Iterable[str]) -> tuple[str, ...]:
+    """Issue a `DataWarning` for each text, and return them."""
+    said = tuple(texts)
+    for text in said:
+        warnings.warn(text, DataWarning, stacklevel=3)
+    return said
+
+
+def units_are_stated(schema: PhotometrySchema, config: SchemaConfig, units: Mapping[str, str]) -> bool:
+    """Tell whether the user or the catalogue says in what units the photometry is."""
+    if config.unit is not None or config.zero_point is not None:
+        return True
+    return all(column in known_units(units) for column in schema.values.values())
+
+
+def refuse_other_units(training: ScaleSummary, seen: Seen, where: str, stated: bool) -> None:
+    """Raise if the photometry is on a scale that no catalogue for this model can have, and nobody says that it is."""
+    if stated:
+        return
+    found = seen.scale.summary()
+    shift = shifts(training, found)
+    known = np.isfinite(shift)
+    if not known.any():
+        return
+    common = float(np.median(shift[known]))
+    if abs(common) > MAX_SHIFT:
+        raise CatalogError(
+            f"'{where}' is not in the units of the training catalogue: its objects are {_shift(common)} in all bands, "
+            f"{_factor(common)}; say the unit of its photometry with `unit=` (nJy, uJy, nanomaggy, mag, ...)"
+        )
+    single = shift - common
+    worst = int(np.argmax(np.where(known, np.abs(single), 0.0)))
+    if known.sum() > 2 and abs(single[worst]) > MAX_BAND_SHIFT:
+        raise CatalogError(
+            f"'{where}': band {found.bands[worst]} is not in the units of the other bands: compared with them and with "
+            f"training it is {_shift(float(single[worst]))}, {_factor(float(single[worst]))}; correct the column, or "
+            "leave the band out with `bands=`"
+        )
+
+
+def cautions(training: ScaleSummary, seen: Seen, where: str, absent: str = "") -> list[str]:
+    """Return what to say about a catalogue that was predicted; `absent` names bands that it does not have."""
+    texts = []
+    if absent:
+        cost = ""
+        if seen.cost is not None:
+            grown = 100.0 * (seen.cost[1] / max(seen.cost[0], 1e-9) - 1.0)
+            cost = f"; that raises z_std from {seen.cost[0]:.3g} to {seen.cost[1]:.3g} (median, {grown:+.0f} %)"
+        texts.append(f"'{where}': {absent}: taken as not observed{cost}")
+    texts += _heaps(seen.scale, where)
+    if seen.n_rows >= MIN_ROWS:
+        signs = _signs(training, seen)
+        if signs:
+            causes = "; ".join(f"({k}) {cause}" for k, cause in enumerate(_causes(training, seen), 1))
+            texts.append(f"'{where}' is not like the training catalogue: {', '.join(signs)}. Likely causes: {causes}")
+    return texts
+
+
+def _heaps(scale: Scale, where: str) -> list[str]:
+    found = scale.heaps()
+    if found is None:
+        return []
+    share, shift = found
+    return [
+        f"'{where}': {100 * share:.0f} % of the rows are in other units than the rest: they are {_shift(shift)} with "
+        f"their errors, {_factor(shift)}; bring all rows to one unit"
+    ]
+
+
+def training_cautions(scale: Scale, n_train: int, where: str) -> list[str]:
+    """Return what to say about the photometry of a training catalogue."""
+    texts = _heaps(scale, where)
+    if n_train < 200:
+        texts.append(
+            f"only {n_train} rows to train on: errors will be large and rough, and few kinds of galaxies covered; "
+            "give 1000 or more if there are any"
+        )
+    for band, counts, status in zip(scale.bands, scale.magnitudes, scale.status, strict=True):
+        total = max(int(status.sum()), 1)
+        lacking = 1.0 - status[0] / total
+        if counts.sum() >= 10 and np.count_nonzero(counts) == 1:
+            texts.append(
+                f"band {band} has the same magnitude in every row: it tells nothing about redshift; check the column, "
+                "or leave the band out"
+            )
+        if lacking >= 0.6:
+            texts.append(
+                f"band {band} is missing in {100 * lacking:.0f} % of the training rows: little can be learned from it, "
+                f"and objects that have it are predicted from the other {total - int(status[0]):,} rows as well; leave "
+                "it out if results are better without"
+            )
+    return texts
+
+
+def _signs(training: ScaleSummary, seen: Seen) -> list[str]:
+    """Return what more than a fifth of the catalogue shows."""
+    n, signs = seen.n_rows, []
+    for flag, words in (
+        (Flag.OUTSIDE_COVERAGE, "outside the coverage of training"),
+        (Flag.CLIPPED_INPUT, "clipped to the range of training"),
+    ):
+        count = seen.flags.get(str(flag.name), 0)
+        if count > SHARE * n:
+            signs.append(f"{count:,} of {n:,} objects are {words}")
+    for band, before, now in zip(training.bands, training.undetected, seen.scale.summary().undetected, strict=True):
+        if now > before + SHARE:
+            signs.append(f"{band} is undetected in {100 * now:.0f} % ({100 * before:.0f} % in training)")
+    outside = outside_colours(training, seen.scale)
+    shifted = colour_shifts(training, seen.scale.summary())
+    for j in np.argsort(-np.nan_to_num(outside))[:1]:
+        if not outside[j] > SHARE:
+            continue
+        colour = f"{training.bands[j]}-{training.bands[j + 1]}"
+        signs.append(f"{colour} of {100 * outside[j]:.0f} % is beyond 99 % of training ({shifted[j]:+.2f} mag)")
+    return signs
+
+
+def _causes(training: ScaleSummary, seen: Seen) -> list[str]:
+    """Return what may be behind that, the likeliest first."""
+    found = seen.scale.summary()
+    causes = []
+    if seen.scale.heaps() is not None:
+        causes.append("rows in two units")
+    swapped = exchanged_bands(training, found)
+    if swapped is not None:
+        causes.append(f"the columns of {swapped[0]} and {swapped[1]} are exchanged: they fit training the other way")
+    shift = shifts(training, found)
+    known = np.isfinite(shift)
+    common = float(np.median(shift[known])) if known.any() else 0.0
+    single = np.where(known, shift - common, 0.0)
+    worst = int(np.argmax(np.abs(single)))
+    if swapped is None and known.sum() > 2 and abs(single[worst]) > 0.3:
+        causes.append(
+            f"band {found.bands[worst]} is {_shift(float(single[worst]))} against the others: another filter, zero "
+            "point or magnitude system (Vega)"
+        )
+    if common > 0.5:
+        causes.append(f"a deeper catalogue, {_shift(common)} in the median: weight training by it with --target")
+    elif common < -0.5:
+        causes.append(f"objects {_shift(common)}: stars, another unit, or a shallower catalogue")
+    more = [now - before for before, now in zip(training.undetected, found.undetected, strict=True)]
+    if max(more) > SHARE:
+        causes.append(f"{training.bands[int(np.argmax(more))]} is shallower, or its gaps mean something else here")
+    causes.append("other apertures or extinction corrections; other kinds of objects than in training")
+    return causes
+
+
+def _shift(shift: float) -> str:
+    return f"{abs(shift):.1f} mag {'fainter' if shift > 0 else 'brighter'}"
+
+
+def _factor(shift: float) -> str:
+    """Return a shift as a factor of flux, with the units that it could come from."""
+    factor = 10.0 ** (0.4 * abs(shift))
+    for power, units in ((3, "as nJy for uJy"), (6, "as uJy for Jy"), (9, "as nJy for Jy")):
+        if abs(np.log10(factor) - power) < 0.5:
+            return f"a factor of about 1e{power}, {units}" if power > 3 else f"a factor of about 1000, {units}"
+    return f"a factor of about {factor:.0f}" if factor < 1e5 else f"a factor of about {factor:.0e}"

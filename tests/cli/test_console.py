@@ -1,0 +1,44 @@
+"""The terminal in awkward moments: signals in callbacks, warnings from signal handlers."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import time
+import weakref
+
+import pytest
+
+pytest.importorskip("rich")
+from gpzed.cli.console import Terminal, on_stop
+
+
+@pytest.fixture
+def may_be_interrupted():
+    """A background job of a shell ignores Ctrl-C, and so would this test."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("may_be_interrupted")
+def test_an_interrupt_in_a_callback_that_swallows_it_comes_again():
+    class Victim:
+        pass
+
+    def swallow():
+        victim = Victim()
+        kept = weakref.ref(victim, lambda _: signal.raise_signal(signal.SIGINT))  # Python ignores what is raised in it
+        del victim
+        gc.collect()
+        assert kept() is None
+        time.sleep(5.0)
+
+    with pytest.raises(KeyboardInterrupt), on_stop(signal.default_int_handler):
+        swallow()
+
+
+def test_a_warning_from_a_signal_handler(capfd):
+    Terminal().warn_at_once("stopping")
+    Terminal(quiet=True).warn_at_once("not a word")
+    assert capfd.readouterr().err == "warning: stopping\n"

@@ -1,0 +1,118 @@
+"""Networks with heads: gradient, training, predictions that do not depend on the rows beside them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpzed.compiled import substitute
+from gpzed.compiled.binding import is_compiled
+from gpzed.engine.threads import Team
+from gpzed.mixture.network import (
+    BLOCK_ROWS,
+    Network,
+    NetworkRows,
+    last_layer,
+    likelihood_and_gradient,
+    mean_log_likelihood,
+    moments,
+    split_outputs,
+    start_network,
+)
+from gpzed.mixture.network_training import fit_network
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(1)
+
+
+def make_rows(rng: np.random.Generator, n: int, *, labels: bool = False) -> NetworkRows:
+    X = rng.standard_normal((n, 3))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(n)
+    extra = (rng.uniform(0.01, 0.3, n), rng.uniform(0.0, 0.5, n)) if labels else (None, None)
+    return NetworkRows(X, y, rng.uniform(0.5, 2.0, n), *extra)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_gradient_agrees_with_central_differences(rng: np.random.Generator, labels: bool) -> None:
+    rows = make_rows(rng, 40, labels=labels)
+    layers = start_network((3, 5, 4), rows.y, 3, rng)
+    masks = [(rng.random((40, width)) > 0.2) / 0.8 for width in (5, 4)]
+    _, gradient = likelihood_and_gradient(layers, rows, masks)
+    step = np.cbrt(np.finfo(float).eps)
+    for layer, found in zip(layers, gradient, strict=True):
+        for place in [(0, 0), (-1, -1), (1, 2), (-1, 0)]:
+            kept, values = layer[place], []
+            for sign in (1.0, -1.0):
+                layer[place] = kept + sign * step
+                values.append(likelihood_and_gradient(layers, rows, masks)[0])
+            layer[place] = kept
+            np.testing.assert_allclose(found[place], (values[0] - values[1]) / (2 * step), rtol=1e-5, atol=1e-5)
+
+
+def test_likelihood_is_that_of_the_mixture_written_out(rng: np.random.Generator) -> None:
+    rows = make_rows(rng, 15, labels=True)
+    layers = start_network((3, 6), rows.y, 2, rng)
+    outputs = split_outputs(last_layer(layers, rows.X))
+    total = 0.0
+    for i in range(15):
+        density = 0.0
+        for k in range(2):
+            variance = np.exp(-outputs.log_beta[k, i]) + rows.variance[i]
+            gauss = np.exp(-0.5 * (rows.y[i] - outputs.mean[k, i]) ** 2 / variance) / np.sqrt(2 * np.pi * variance)
+            density += np.exp(outputs.log_pi[k, i]) * gauss
+        anywhere = np.exp(-0.5 * rows.y[i] ** 2) / np.sqrt(2 * np.pi)
+        total += rows.omega[i] * np.log((1 - rows.wrong[i]) * density + rows.wrong[i] * anywhere)
+    assert likelihood_and_gradient(layers, rows)[0] == pytest.approx(total, rel=1e-12)
+    assert mean_log_likelihood(layers, rows) == pytest.approx(total / rows.omega.sum(), rel=1e-12)
+
+
+def test_training_learns_a_curve_and_its_noise(rng: np.random.Generator) -> None:
+    found = fit_network(make_rows(rng, 400), make_rows(rng, 100), 2, rng)
+    new = make_rows(rng, 2000)
+    exact = -0.5 - np.log(0.1 * np.sqrt(2 * np.pi))
+    assert exact - 0.35 < mean_log_likelihood(found.network.layers, new) < exact + 0.1
+    assert found.score == pytest.approx(mean_log_likelihood(found.network.layers, new), abs=0.3)
+
+
+def test_wrong_targets_do_not_pull(rng: np.random.Generator) -> None:
+    rows = make_rows(rng, 400)
+    spoilt = rng.random(400) < 0.2
+    y = np.where(spoilt, 3.0 + rows.y, rows.y)
+    new, means = make_rows(rng, 500), []
+    for wrong in (None, np.where(spoilt, 0.9, 0.02)):
+        network = fit_network(
+            NetworkRows(rows.X, y, rows.omega, None, wrong), None, 1, np.random.default_rng(0)
+        ).network
+        means.append(network.predict(new.X, Team(1))[1][:, 0])
+    misled, told = (np.sqrt(np.mean((mean - new.y) ** 2)) for mean in means)
+    assert told < 0.5 * misled
+
+
+@pytest.mark.skipif(not is_compiled(), reason="in NumPy rows agree to rounding")
+def test_rows_are_predicted_alike_wherever_they_stand(rng: np.random.Generator) -> None:
+    layers = start_network((3, 16, 16), rng.standard_normal(50), 4, rng)
+    network, X = Network(tuple(layers)), rng.standard_normal((3 * BLOCK_ROWS + 7, 3))
+    whole = network.predict(X, Team(1))
+    for first, last in [(0, 1), (5, 900), (BLOCK_ROWS - 1, BLOCK_ROWS + 2)]:
+        for part, all_rows in zip(network.predict(X[first:last], Team(2)), whole, strict=True):
+            np.testing.assert_array_equal(part, all_rows[first:last])
+
+
+@pytest.mark.skipif(not is_compiled(), reason="there is no compiled library")
+@pytest.mark.parametrize("n", [0, 1, 25, 400])
+def test_compiled_predictions_are_those_of_numpy(rng: np.random.Generator, n: int) -> None:
+    layers = tuple(4.0 * layer for layer in start_network((3, 17, 30, 6), rng.standard_normal(50), 5, rng))
+    X = np.concatenate([rng.standard_normal((n, 3)), 1e3 * rng.standard_normal((n, 3))])
+    for fast, plain in zip(substitute(moments)(layers, X), moments(layers, X), strict=True):
+        np.testing.assert_allclose(fast, plain, rtol=1e-10, atol=1e-300)
+
+
+def test_an_epoch_limit_of_time_ends_training(rng: np.random.Generator) -> None:
+    assert fit_network(make_rows(rng, 200), None, 2, rng, max_time=0.0).epoch == 1
+
+
+def test_callback_ends_training(rng: np.random.Generator) -> None:
+    found = fit_network(make_rows(rng, 200), None, 2, rng, on_epoch=lambda step: step.iteration == 3)
+    assert found.epoch == 3

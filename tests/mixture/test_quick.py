@@ -1,0 +1,155 @@
+"""Model variances as sums of squares: their fit, its refusal, and predictions with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import nnls
+
+from gpzed import GPzRegressor, Training, load_model
+from gpzed.compiled import substitute
+from gpzed.engine.blocks import Scratch
+from gpzed.gp.linalg import non_negative_least_squares
+from gpzed.gp.whitening import Whitening
+from gpzed.mixture import quick
+from gpzed.mixture.network import fill_network_columns
+from gpzed.mixture.quick import Columns, SquareForms, fill_columns
+
+
+def galaxies(n, seed):
+    """Two branches of a redshift behind the same colour: heads are needed."""
+    rng = np.random.default_rng(seed)
+    z = rng.uniform(0.1, 1.5, n)
+    X = np.stack([np.sin(4.0 * z), np.cos(2.5 * z), z + 0.3 * rng.standard_normal(n)], axis=1)
+    return X + 0.05 * rng.standard_normal((n, 3)), z
+
+
+def fitted(**options):
+    defaults = {"n_basis": 20, "n_members": 2, "n_heads": 3, "random_state": 0}
+    return GPzRegressor(**defaults | {"training": Training(tol=1e-3, n_epochs=20)} | options).fit(*galaxies(900, 0))
+
+
+@pytest.fixture(scope="module")
+def model():
+    model = fitted()
+    assert all(member.quick is not None for member in model.members_)
+    return model
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_least_squares_are_those_of_scipy(seed):
+    rng = np.random.default_rng(seed)
+    A, b = rng.standard_normal((60, 12)) ** 2, rng.standard_normal(60)
+    A[:, 3] = 0.0
+    np.testing.assert_allclose(non_negative_least_squares(A, b), nnls(A, b)[0], atol=1e-9)
+
+
+def test_predictions_are_close_to_exact_ones_and_differ_in_model_variance_alone(model):
+    X, z = galaxies(2000, 1)
+    some, exact = model.predict_distribution(X), model.predict_distribution(X, exact=True)
+    np.testing.assert_allclose(some.mean, exact.mean, atol=1e-4)
+    np.testing.assert_allclose(some.components.noise_variances, exact.components.noise_variances, rtol=1e-4)
+    np.testing.assert_allclose(some.weights, exact.weights, atol=1e-5)
+    assert np.quantile(np.abs(some.std / exact.std - 1.0), 0.99) < quick.MAX_ERROR
+    assert abs(np.mean(some.log_pdf(z) - exact.log_pdf(z))) < 0.01
+    assert not np.array_equal(some.components.model_variances, exact.components.model_variances)
+
+
+def test_exact_is_what_members_say(model):
+    from gpzed.engine.threads import Team
+
+    X = galaxies(50, 2)[0]
+    exact = model.committee_.recalibrated(X, Team(1), exact=True).components
+    for index, member in enumerate(model.members_):
+        own = member.components(X, Team(1))
+        np.testing.assert_array_equal(exact.model_variances[:, exact.member == index], own.model_variances)
+        share = model.committee_.shares[index]
+        np.testing.assert_allclose(exact.weights[:, exact.member == index], share * own.weights, rtol=1e-15)
+
+
+def test_chunks_and_threads_change_nothing(model):
+    X = galaxies(5000, 3)[0]
+    whole = model.predict_distribution(X).components
+    pieces = [model.predict_distribution(X[i : i + 777]).components for i in range(0, 5000, 777)]
+    model.n_threads = 3
+    threaded = model.predict_distribution(X).components
+    model.n_threads = None
+    for name in ("weights", "means", "model_variances", "noise_variances"):
+        np.testing.assert_array_equal(getattr(threaded, name), getattr(whole, name))
+        np.testing.assert_array_equal(np.concatenate([getattr(p, name) for p in pieces]), getattr(whole, name))
+
+
+def test_rows_with_gaps_beside_complete_ones_are_as_they_are_alone(model):
+    X = galaxies(300, 4)[0]
+    X[::7, 1] = np.nan
+    whole = model.predict_distribution(X)
+    gaps = np.isnan(X).any(axis=1)
+    for rows in (gaps, ~gaps):
+        np.testing.assert_array_equal(whole[rows].components.means, model.predict_distribution(X[rows]).means)
+        np.testing.assert_array_equal(whole[rows].std, model.predict_distribution(X[rows]).std)
+    exact = model.predict_distribution(X[gaps], exact=True)
+    np.testing.assert_array_equal(whole[gaps].std, exact.std)
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_compiled_columns_are_those_of_numpy(model, repeats):
+    X, member = galaxies(101, 5)[0], model.members_[1]
+    heads = member.quick
+
+    def run(fill):
+        arrays = [np.full((101, 14), np.nan) for _ in range(4)]
+        place = (2, repeats, 0.5, 0.3, 2.0)
+        sound = fill(X, heads.whitening, heads.state, heads.Theta, heads.squares, Columns(*arrays, *place), Scratch())
+        return sound, arrays
+
+    (is_sound, found), (_, expected) = run(substitute(fill_columns)), run(fill_columns)
+    assert is_sound
+    for one, two in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, two, rtol=3e-4, atol=1e-5)
+    np.testing.assert_allclose(np.nansum(found[0], axis=1), 0.5, rtol=1e-12)
+
+
+def test_compiled_network_columns_are_those_of_numpy():
+    rng = np.random.default_rng(0)
+    layers = tuple(rng.standard_normal(shape) / 3.0 for shape in ((6, 7), (8, 9), (10, 12)))  # 3 inputs and 2 marks
+    whitening = Whitening(np.array([0.1, 0.2, 0.3]), rng.standard_normal((3, 3)))
+    bounds, X = (np.full(3, -1.5), np.full(3, 2.0)), galaxies(101, 9)[0]
+    X[5, 1] = np.nan
+
+    def run(fill):
+        arrays = [np.full((101, 7), np.nan) for _ in range(4)]
+        return fill(X, whitening, bounds, layers, Columns(*arrays, 2, 1, 0.5, 0.3, 2.0), Scratch()), arrays
+
+    (is_sound, found), (_, expected) = run(substitute(fill_network_columns)), run(fill_network_columns)
+    assert is_sound
+    for one, two in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-5)
+
+
+def test_sums_that_are_not_good_enough_are_refused(monkeypatch):
+    monkeypatch.setattr(quick, "MAX_LOSS", 0.0)
+    model = fitted(n_networks=0)
+    assert all(member.mixture is not None and member.quick is None for member in model.members_)
+    X = galaxies(100, 6)[0]
+    np.testing.assert_array_equal(model.predict_distribution(X).std, model.predict_distribution(X, exact=True).std)
+
+
+def test_model_files_hold_them(model, tmp_path):
+    model.save(tmp_path / "m.gpzed")
+    again, X = load_model(tmp_path / "m.gpzed"), galaxies(100, 7)[0]
+    np.testing.assert_array_equal(again.predict_distribution(X).std, model.predict_distribution(X).std)
+    assert again.members_[0].mixture.quick.loss == model.members_[0].mixture.quick.loss
+
+
+def test_inputs_out_of_all_scale_are_refused(model):
+    from gpzed.errors import NumericalError
+
+    X = galaxies(10, 8)[0]
+    X[3] = 1e300
+    with pytest.raises(NumericalError, match="beyond double precision"), np.errstate(all="ignore"):
+        model.predict_distribution(X)
+
+
+def test_coefficients_beyond_single_precision_are_no_good() -> None:
+    assert SquareForms(np.array([[1.0]]), 0.0, 0.0).is_good
+    assert not SquareForms(np.array([[1.0], [1e40]]), 0.0, 0.0).is_good

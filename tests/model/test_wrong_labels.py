@@ -1,0 +1,122 @@
+"""Models trained on targets with errors, some of them wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpzed import GPzRegressor, Training
+from gpzed.incomplete.patterns import RawRows
+from gpzed.model.wrong_labels import learn_rate, with_wrong_rate
+
+NOISE = 0.05
+
+
+@pytest.fixture(scope="module")
+def sky():
+    """Return inputs, targets, the same with one in eight drawn from anywhere, and which these are."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-2.0, 2.0, (1600, 2))
+    y = np.sin(1.5 * X[:, 0]) + 0.3 * X[:, 1] + NOISE * rng.standard_normal(len(X))
+    bad = rng.random(len(y)) < 0.125
+    return X, y, np.where(bad, rng.choice(y, len(y)), y), bad
+
+
+def make(n_heads, **options):
+    options = {"n_basis": 15, "n_members": 1, "n_threads": 1, "random_state": 0, **options}
+    return GPzRegressor(n_heads=n_heads, training=Training(max_iter=200, n_epochs=30), **options)
+
+
+def mll(model, X, y):
+    return float(np.mean(model.predict_distribution(X).log_pdf(y)))
+
+
+@pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
+@pytest.mark.parametrize("n_heads", [1, 4])
+def test_wrong_labels_are_found_and_left_aside(sky, n_heads):
+    X, y, given, _ = sky
+    train, test = slice(0, 1200), slice(1200, None)
+    clean = mll(make(n_heads).fit(X[train], y[train]), X[test], y[test])
+    naive = mll(make(n_heads).fit(X[train], given[train]), X[test], y[test])
+    robust = make(n_heads, wrong_labels=0.125).fit(X[train], given[train])
+    assert naive < clean - 0.12
+    assert mll(robust, X[test], y[test]) > clean - 0.08
+    assert np.median(robust.predict_distribution(X[test]).std) < 1.5 * NOISE
+
+
+@pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
+def test_rows_may_have_probabilities_of_their_own(sky):
+    """Where it is known which labels are wrong, the others are as good as clean ones."""
+    X, y, given, bad = sky
+    doubt = np.where(bad, 0.9, 0.001)
+    model = make(1).fit(X[:1200], given[:1200], y_wrong=doubt[:1200])
+    assert mll(model, X[1200:], y[1200:]) > mll(make(1).fit(X[:1200], y[:1200]), X[1200:], y[1200:]) - 0.08
+
+
+@pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
+@pytest.mark.parametrize("n_heads", [1, 4])
+def test_predictions_do_not_include_the_errors_of_labels(sky, n_heads):
+    X, y, _, _ = sky
+    rng = np.random.default_rng(2)
+    errors = rng.choice([0.01, 0.5], len(y))
+    noisy = y + errors * rng.standard_normal(len(y))
+    with_, without = make(n_heads).fit(X[:1200], noisy[:1200], y_std=errors[:1200]), make(n_heads)
+    without.fit(X[:1200], noisy[:1200])
+    assert np.median(with_.predict_distribution(X[1200:]).std) < 1.4 * NOISE
+    assert np.median(without.predict_distribution(X[1200:]).std) > 3.0 * NOISE
+    assert mll(with_, X[1200:], y[1200:]) > mll(without, X[1200:], y[1200:]) + 0.5
+
+
+@pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
+def test_a_stream_gives_the_rows_in_memory(sky):
+    X, y, given, _ = sky
+    options = {"wrong_labels": 0.1, "calibrate": "noise", "coverage": False}
+    errors, held = np.full(len(X), 0.02), (X[1200:], given[1200:], None, None, np.full(400, 0.02))
+    whole = make(1, **options).fit(X[:1200], given[:1200], y_std=errors[:1200], validation_data=held)
+    parts = [(X[i : i + 400], given[i : i + 400], np.ones(400), None, errors[:400]) for i in (0, 400, 800)]
+    stream = make(1, **options).fit_stream(parts, validation_data=held)
+    assert mll(stream, X[1200:], y[1200:]) == pytest.approx(mll(whole, X[1200:], y[1200:]), abs=0.1)
+    with pytest.raises(ValueError, match="rows in memory only; give a number"):
+        make(1, wrong_labels="auto").fit_stream(parts)
+
+
+def rows_of(X, y, wrong=None):
+    return RawRows(X, y, np.ones(len(y)), wrong=wrong)
+
+
+def test_the_rate_is_learned_where_inputs_tell_most(sky):
+    X, y, given, bad = sky
+    rng = np.random.default_rng(0)
+    assert learn_rate(rows_of(X, y), rng) == 0.0
+    assert learn_rate(rows_of(X, given), rng) == pytest.approx(bad.mean(), abs=0.04)
+    assert learn_rate(rows_of(X[:300], given[:300]), rng) == 0.0  # too few to tell
+    blurred = np.where(X[:, 0] > 0.0, y, rng.choice(y, len(y)))  # half of the rows: inputs tell nothing
+    assert learn_rate(rows_of(X, blurred), rng) == 0.0
+
+
+def test_rows_of_known_doubt_keep_it(sky):
+    X, y, _, _ = sky
+    wrong = np.where(X[:, 0] > 0.0, np.nan, 0.4)
+    found = with_wrong_rate(rows_of(X, y, wrong), 0.1).wrong
+    assert set(found) == {0.1, 0.4}
+    assert with_wrong_rate(rows_of(X, y), 0.0).wrong is None
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"y_std": -np.ones(1600)}, r"`y_std` has 1600 values that it cannot have, the first in row 0 \(-1.0\)"),
+        ({"y_std": np.ones(3)}, r"`y_std` has shape \(3,\); expected \(1600,\)"),
+        ({"y_wrong": np.ones(1600)}, "expected probabilities >= 0 and < 1, or NaN"),
+    ],
+)
+def test_labels_that_cannot_be(sky, given, message):
+    with pytest.raises(ValueError, match=message):
+        make(1).fit(sky[0], sky[1], **given)
+
+
+def test_doubts_are_weights_of_the_likelihood(sky):
+    with pytest.raises(ValueError, match=r'`wrong_labels` is 0.1 but `weighting` is "precision"'):
+        make(1, wrong_labels=0.1, weighting="precision").fit(sky[0], sky[1])
+    with pytest.raises(ValueError, match=r"`wrong_labels` is 0.9; expected a number from 0 to 0.5"):
+        make(1, wrong_labels=0.9).fit(sky[0], sky[1])

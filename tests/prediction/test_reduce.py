@@ -1,0 +1,143 @@
+"""Mixtures of many Gaussians as mixtures of few: the rule in plain loops, what is kept, and both routes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from gpzed import Prediction
+from gpzed.compiled import points
+from gpzed.compiled.binding import is_compiled
+from gpzed.prediction import reduce
+
+LIMITS = {"most": 8, "light": 1e-3, "at_once": 1e-3, "tolerance": 0.05}
+
+
+def mixtures(n=200, K=41, seed=0, at=0.8):
+    """Committees of a few clusters of heads, with light ones far away."""
+    rng = np.random.default_rng(seed)
+    centres = at + 0.5 * rng.standard_normal((n, 4))
+    which = rng.integers(0, 4, (n, K))
+    means = np.take_along_axis(centres, which, axis=1) + 0.03 * rng.standard_normal((n, K))
+    stds = 0.03 * np.exp(0.5 * rng.standard_normal((n, K)))
+    weights = rng.dirichlet(np.full(K, 0.3), n)
+    return weights, means, stds**2
+
+
+def by_hand(weights, means, variances, most, light, at_once, tolerance):
+    """Merge one mixture, as the text of the module says it."""
+
+    def both(a, b):
+        w = a[0] + b[0]
+        mean = (a[0] * a[1] + b[0] * b[1]) / w
+        return w, mean, sum(x[0] / w * (x[2] + (x[1] - mean) ** 2) for x in (a, b))
+
+    def cost(a, b):
+        w, _, v = both(a, b)
+        return 0.5 * (w * math.log(v) - a[0] * math.log(a[2]) - b[0] * math.log(b[2]))
+
+    rest, left, spent = None, [], 0.0
+    for one in zip(weights, means, variances, strict=True):
+        if one[0] < light:
+            rest = one if rest is None or rest[0] == 0.0 else both(rest, one) if one[0] > 0.0 else rest
+            continue
+        costs = [cost(other, one) for other in left]
+        if costs and min(costs) <= at_once:
+            k = costs.index(min(costs))
+            spent += costs[k]
+            left[k] = both(left[k], one)
+        else:
+            left.append(one)
+    others = 1 if rest is not None and rest[0] > 0.0 else 0
+    while len(left) > 1:
+        least, i, j = min((cost(left[i], left[j]), i, j) for i in range(len(left)) for j in range(i))
+        if len(left) + others <= most and spent + least > tolerance:
+            break
+        spent += least
+        left[j] = both(left[j], left[i])
+        del left[i]
+    return sorted(left + ([rest] if others else []), reverse=True)
+
+
+@pytest.mark.parametrize("merge", [reduce.merge, points.merge])
+@pytest.mark.parametrize("K", [1, 3, 8, 41, 121])
+def test_merging_follows_the_rule(merge, K):
+    if merge is points.merge and not is_compiled():
+        pytest.skip("not compiled")
+    given = mixtures(30, K)
+    w, m, v = merge(*given, **LIMITS)
+    for row in range(30):
+        expected = np.array(by_hand(*(a[row] for a in given), **LIMITS))
+        used = len(expected)
+        np.testing.assert_allclose(np.stack([w[row], m[row], v[row]])[:, :used], expected.T, rtol=1e-7)
+        assert (w[row, used:] == 0.0).all()
+        assert (m[row, used:] == 0.0).all()
+        assert (v[row, used:] == 1.0).all()
+
+
+@pytest.mark.skipif(not is_compiled(), reason="not compiled")
+@pytest.mark.parametrize("most", [2, 5, 8])
+def test_both_routes_agree(most):
+    given = mixtures(seed=3)
+    limits = LIMITS | {"most": most}
+    for a, b in zip(reduce.merge(*given, **limits), points.merge(*given, **limits), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-7)
+
+
+def test_moments_are_kept():
+    w, m, v = mixtures()
+    few, mean, variance = reduce.merge(w, m, v, **LIMITS)
+    before, after = Prediction(w, m, v, 0 * v), Prediction(few, mean, variance, 0 * variance)
+    np.testing.assert_allclose(after.mean, before.mean, rtol=1e-12)
+    np.testing.assert_allclose(after.variance, before.variance, rtol=1e-10)
+
+
+def test_few_different_gaussians_stay_as_they_are():
+    w, m, s = np.array([[0.5, 0.25, 0.25]]), np.array([[0.25, 1.0, 2.0]]), np.array([[0.0625, 0.125, 0.25]])
+    few = reduce.reduced(Prediction(w, m, s**2, 0 * s).components, None)
+    np.testing.assert_array_equal(few.weights[0], [0.5, 0.25, 0.25, 0, 0, 0, 0, 0])
+    np.testing.assert_array_equal(few.means[0, :3], m[0])
+    np.testing.assert_array_equal(few.stds[0, :3], s[0])
+    np.testing.assert_array_equal(few.stds[0, 3:], 1.0)
+
+
+@pytest.mark.parametrize("lower", [None, 0.0])
+def test_stored_numbers_are_near_and_weights_sum_to_one(lower, route):
+    w, m, v = mixtures(at=0.4)
+    p = Prediction(w, m, v, 0 * v, lower=lower)
+    few = reduce.reduced(p.components, lower)
+    assert all(values.dtype == np.float32 and values.shape == (len(p), 8) for values in few)
+    np.testing.assert_array_equal(few.weights.sum(axis=1, dtype=np.float64), 1.0)
+    assert (np.diff(few.weights, axis=1) <= 0.0).all()
+    q = Prediction(few.weights, few.means, few.stds.astype(float) ** 2, 0 * few.stds, lower=lower)
+    assert np.abs(q.mean - p.mean).max() < 0.005 * p.std.max()
+    assert abs(np.mean(q.mean - p.mean)) < 1e-4
+    assert np.median(np.abs(q.std / p.std - 1.0)) < 2e-3
+    z = p.sample(20, random_state=1)
+    lost = np.mean([p.log_pdf(at) - q.log_pdf(at) for at in z.T])
+    assert -1e-3 < lost < 0.02
+
+
+def test_light_components_stay_possible(route):
+    w = np.array([[0.6, 0.399, 0.0005, 0.0005]])
+    m, s = np.array([[0.5, 0.505, 2.0, 2.2]]), np.array([[0.02, 0.02, 0.1, 0.1]])
+    p = Prediction(w, m, s**2, 0 * s)
+    few = reduce.reduced(p.components, None)
+    assert reduce.count(few.weights)[0] == 2
+    assert few.weights[0, 1] == pytest.approx(1e-3, abs=reduce.WEIGHT_STEP)
+    assert few.means[0, 1] == pytest.approx(2.1, abs=0.01)
+
+
+def test_objects_below_the_cut_keep_their_mean(route):
+    m, s = np.array([[-0.5, -0.4], [-60.0, -60.0], [0.05, 0.01]]), np.full((3, 2), 0.1)
+    p = Prediction(np.full((3, 2), 0.5), m, s**2, 0 * s, lower=0.0)
+    few = reduce.reduced(p.components, 0.0)
+    q = Prediction(few.weights, few.means, few.stds.astype(float) ** 2, 0 * few.stds, lower=0.0)
+    np.testing.assert_allclose(q.mean, p.mean, rtol=0.02)
+
+
+def test_no_objects():
+    few = reduce.reduced(Prediction(*mixtures(5), np.zeros((5, 41))).components.take(slice(0, 0)), 0.0)
+    assert few.weights.shape == (0, 8)

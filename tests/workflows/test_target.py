@@ -1,0 +1,143 @@
+"""Training for a target that is not like the training rows: what is done, what it gains, and what is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpzed
+from gpzed.catalog import Catalog
+from gpzed.errors import CatalogError, ConfigError, SchemaError
+from gpzed.evaluation import evaluate
+from gpzed.features.bands import POGSON
+from gpzed.features.dimming import Survey
+from gpzed.features.library import Galaxies
+from gpzed.simulate import simulate_survey
+from gpzed.workflows.simulated import zero_points
+from workflows.galaxy_files import write
+
+pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning", "ignore::gpzed.errors.DataWarning")
+QUICK = {"errors": "none", "n_members": 1, "n_basis": 25, "max_iter": 60, "n_epochs": 30}
+
+
+def table(rows: np.ndarray, columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: values[rows] for name, values in columns.items() if name not in ("spectroscopic", "id", "ra", "dec")}
+
+
+@pytest.fixture(scope="module")
+def sky() -> dict[str, dict[str, np.ndarray]]:
+    """Bright galaxies with redshifts, and a survey that goes three magnitudes deeper, with redshifts to judge by."""
+    columns = simulate_survey(9000, survey="lsst", random_state=3).columns(truth=True)
+    columns = {name: values for name, values in columns.items() if not name.startswith("true_")}
+    columns["z_spec"] = columns.pop("z_true")
+    faint = columns["mag_i"] > 22.5
+    order = np.random.default_rng(0).permutation(9000)
+    half = np.isin(np.arange(9000), order[:6000])
+    many = simulate_survey(6000, survey="lsst", random_state=4, magnitude_limit=22.5).columns(truth=True)
+    many["z_spec"] = many.pop("z_true")
+    many = {name: values for name, values in many.items() if not name.startswith("true_")}
+    return {
+        "bright": table(np.arange(2500), many),
+        "survey": table(np.flatnonzero(half), columns),
+        "faint": table(np.flatnonzero(~half & faint), columns),
+        "alike": table(np.arange(2500, 6000), many),
+    }
+
+
+def without_redshifts(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: values for name, values in columns.items() if name != "z_spec"}
+
+
+def scores(model: gpzed.workflows.PhotozModel, columns: dict[str, np.ndarray]) -> dict[str, float]:
+    return evaluate(columns["z_spec"], model.predict(columns).prediction)
+
+
+def test_dimmed_galaxies_beat_the_training_rows_alone(sky: dict[str, dict[str, np.ndarray]]) -> None:
+    plain = scores(gpzed.train(sky["bright"], **QUICK), sky["faint"])
+    model = gpzed.train(sky["bright"], target=without_redshifts(sky["survey"]), **QUICK)
+    found = scores(model, sky["faint"])
+    assert found["mll"] > plain["mll"] + 0.2
+    assert found["crps"] < 0.9 * plain["crps"]
+    assert abs(found["coverage_68"] - 0.68) < 0.12
+    report = model.report
+    assert report is not None
+    target = report.plan.target
+    assert target is not None
+    assert target.adapted == "dim"
+    assert target.scores["dim"] < target.scores["none"]
+    assert target.outside > 0.1
+    assert target.unexplained is not None
+    assert target.unexplained < 0.2
+    assert "rows are made of galaxies dimmed by" in str(target)
+    assert report.to_dict()["target"]["n_dimmed"] == target.n_dimmed == 5000
+    assert "validation" in report.scores  # held-out galaxies, dimmed
+
+
+def test_a_target_like_the_training_rows_changes_nothing(sky: dict[str, dict[str, np.ndarray]]) -> None:
+    plain = gpzed.train(sky["bright"], **QUICK)
+    model = gpzed.train(sky["bright"], target=without_redshifts(sky["alike"]), **QUICK)
+    assert model.report is not None
+    assert model.report.plan.target is not None
+    assert model.report.plan.target.adapted == "none"
+    assert "training rows stay as they are" in str(model.report.plan.target)
+    np.testing.assert_array_equal(model.regressor.weights_, plain.regressor.weights_)
+
+
+def test_samples_that_have_nothing_in_common_work(sky: dict[str, dict[str, np.ndarray]]) -> None:
+    far = sky["survey"]
+    far = {name: values[far["mag_i"] > 24.0] for name, values in far.items()}
+    model = gpzed.train(sky["bright"], target=without_redshifts(far), **QUICK)
+    assert model.report is not None
+    assert model.report.plan.target is not None
+    assert model.report.plan.target.adapted == "dim"
+
+
+def test_simulated_galaxies_join_with_their_zero_points_moved(
+    sky: dict[str, dict[str, np.ndarray]], tmp_path: Path
+) -> None:
+    extra = simulate_survey(6000, survey="lsst", random_state=9).columns(truth=True)
+    extra = {f"mag_{band}": extra[f"true_mag_{band}"] for band in "ugrizy"} | {"z_spec": extra["z_true"]}
+    extra |= {f"mag_err_{band}": np.full(6000, 0.001) for band in "ugrizy"}
+    extra["mag_u"] = extra["mag_u"] + 0.2
+    path = write(Catalog(extra), tmp_path / "simulated.parquet")
+    options = {**QUICK, "simulated": str(path), "adapt": "dim"}
+    model = gpzed.train(sky["bright"], target=without_redshifts(sky["survey"]), **options)
+    assert model.report is not None
+    assert model.report.plan.target is not None
+    moved = model.report.plan.target.zero_points
+    assert moved["u"] == pytest.approx(-0.2, abs=0.08)
+    assert max(abs(shift) for band, shift in moved.items() if band != "u") < 0.08
+    assert scores(model, sky["faint"])["crps"] < scores(gpzed.train(sky["bright"], **QUICK), sky["faint"])["crps"]
+
+
+def test_simulated_catalogues_that_do_not_fit_are_named(sky: dict[str, dict[str, np.ndarray]], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="`simulated` is given but no target"):
+        gpzed.train(sky["bright"], simulated="lsst", **QUICK)
+    target = without_redshifts(sky["survey"])
+    with pytest.raises(SchemaError, match="the simulator's 'sdss' has bands u, g, r, i, z, but not 'y'"):
+        gpzed.train(sky["bright"], target=target, simulated="sdss", **QUICK)
+    path = write(Catalog({**without_redshifts(sky["alike"])}), tmp_path / "blind.parquet")
+    with pytest.raises(SchemaError, match="simulated catalogue"):
+        gpzed.train(sky["bright"], target=target, simulated=str(path), **QUICK)
+
+
+def test_zero_points_need_an_overlap() -> None:
+    flux = np.exp(-np.full((100, 2), 20.0) / POGSON)
+    training = Survey(flux, 0.01 * flux, np.zeros((100, 2), dtype=np.int8))
+    with pytest.raises(CatalogError, match="only 0 training rows have the redshift and magnitude"):
+        zero_points(Galaxies(flux, 0.01 * flux, np.full(100, 5.0)), training, np.full(100, 0.5))
+
+
+def test_a_target_without_errors_serves_for_weights_only(sky: dict[str, dict[str, np.ndarray]]) -> None:
+    bands = [f"mag_{band}" for band in "ugrizy"]
+    bright = {name: sky["bright"][name] for name in (*bands, "z_spec")}
+    target = {name: sky["alike"][name] for name in bands}
+    options = {**QUICK, "mag": "mag_{band}", "bands": list("ugrizy")}
+    with pytest.raises(CatalogError, match="cannot be dimmed without errors"):
+        gpzed.train(bright, target=target, adapt="dim", **options)
+    model = gpzed.train(bright, target=target, **options)
+    assert model.report is not None
+    assert model.report.plan.target is not None
+    assert set(model.report.plan.target.scores) == {"none", "weights"}

@@ -1,0 +1,170 @@
+"""Catalogues in other units, with exchanged bands or of another depth: converted, refused, or warned of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpzed
+from foreign import write_votable
+from gpzed.catalog import Catalog
+from gpzed.catalog.units import parse_unit
+from gpzed.config import SchemaConfig
+from gpzed.errors import CatalogError, DataWarning, SchemaError
+from gpzed.workflows import PhotozModel
+from workflows.galaxy_files import BANDS, galaxies, quick_config, write
+
+FLUXES = {"flux": "f_{band}", "err": "df_{band}", "bands": BANDS}
+astropy_table = pytest.importorskip("astropy.table")
+
+
+def fluxes(table: Catalog, zero_point: float) -> dict[str, Any]:
+    """Return the galaxies with fluxes in the place of magnitudes."""
+    columns: dict[str, Any] = {"z_spec": np.array(table["z_spec"])}
+    for band in BANDS:
+        flux = 10.0 ** (0.4 * (zero_point - table.floats(f"mag_{band}")))
+        columns[f"f_{band}"] = flux
+        columns[f"df_{band}"] = flux * table.floats(f"mag_err_{band}") / 1.0857
+    return columns
+
+
+def with_units(columns: dict[str, Any], unit: str) -> Any:
+    table = astropy_table.Table(columns)
+    for name in table.colnames:
+        if name != "z_spec":
+            table[name].unit = unit
+    return table
+
+
+@pytest.fixture(scope="module")
+def model() -> PhotozModel:
+    """A model trained on fluxes in microjansky, which the table says."""
+    table = with_units(fluxes(galaxies(400), 23.9), "uJy")
+    return gpzed.train(table, None, quick_config(schema={k: list(v) if k == "bands" else v for k, v in FLUXES.items()}))
+
+
+@pytest.fixture(scope="module")
+def survey() -> Catalog:
+    return galaxies(200, seed=3)
+
+
+def test_fluxes_with_units_need_no_zero_point(model: PhotozModel) -> None:
+    assert model.schema.zero_point == 23.9
+    assert model.schema.units["f_u"] == "uJy"
+
+
+@pytest.mark.filterwarnings("ignore:The unit:astropy.units.UnitsWarning")  # of writing them
+@pytest.mark.parametrize(
+    ("unit", "zero_point"),
+    [("nJy", 31.4), ("mJy", 16.4), ("nanomaggy", 22.5), ("1e-29 erg s-1 cm-2 Hz-1", 23.9), ("erg / (Hz s cm2)", -48.6)],
+)
+@pytest.mark.parametrize("suffix", ["table", "fits", "ecsv", "vot", "parquet", "hdf5"])
+def test_every_unit_of_every_format_gives_the_same_redshifts(
+    unit: str, zero_point: float, suffix: str, model: PhotozModel, survey: Catalog, tmp_path: Path
+) -> None:
+    expected = model.predict(with_units(fluxes(survey, 23.9), "uJy"))["z_phot"]
+    data: Any = with_units(fluxes(survey, zero_point), unit)
+    if suffix in ("parquet", "hdf5"):
+        columns = fluxes(survey, zero_point)
+        units = {name: unit for name in columns if name != "z_spec"}
+        data = write(Catalog(columns, units=units), tmp_path / f"survey.{suffix}")
+    elif suffix != "table":
+        if unit == "nanomaggy":
+            pytest.skip("astropy has no such unit to write")
+        path = tmp_path / f"survey.{suffix}"
+        write_votable(data, path) if suffix == "vot" else data.write(path)
+        data = path
+    np.testing.assert_allclose(model.predict(data)["z_phot"], expected, atol=1e-6)
+
+
+def test_without_units_another_scale_is_refused_and_a_word_helps(
+    model: PhotozModel, survey: Catalog, tmp_path: Path
+) -> None:
+    plain = fluxes(survey, 31.4)
+    with pytest.raises(CatalogError, match=r"not in the units of the training catalogue.*about 1000.*`unit=`"):
+        model.predict(plain)
+    path = write(Catalog(plain), tmp_path / "plain.parquet")
+    with pytest.raises(CatalogError, match="not in the units"):
+        gpzed.predict(model, path, tmp_path / "out.parquet")
+    assert [file.name for file in tmp_path.iterdir()] == ["plain.parquet"]
+    expected = model.predict(fluxes(survey, 23.9))["z_phot"]
+    for said in (SchemaConfig(unit="nJy"), SchemaConfig(zero_point=31.4)):
+        np.testing.assert_allclose(model.predict(plain, schema=said)["z_phot"], expected, atol=1e-5)
+
+
+def test_one_band_in_another_unit_is_named(model: PhotozModel, survey: Catalog) -> None:
+    columns = fluxes(survey, 23.9)
+    columns["f_g"] *= 1000.0
+    columns["df_g"] *= 1000.0
+    with pytest.raises(CatalogError, match="band g is not in the units of the other bands"):
+        model.predict(columns)
+
+
+def test_rows_in_two_units_are_told_of(model: PhotozModel, survey: Catalog) -> None:
+    columns = fluxes(survey, 23.9)
+    for name in columns:
+        if name != "z_spec":
+            columns[name][::4] *= 1000.0
+    with pytest.warns(DataWarning) as said:
+        model.predict(columns)
+    assert "25 % of the rows are in other units than the rest" in str(said[0].message)
+    with pytest.warns(DataWarning, match="25 % of the rows are in other units"):
+        gpzed.train(columns, None, quick_config(), zero_point=23.9, **FLUXES)
+
+
+def test_exchanged_bands_are_the_first_cause(survey: Catalog) -> None:
+    model = gpzed.train(galaxies(400), None, quick_config())
+    columns = {name: np.array(survey[name]) for name in survey.names}
+    columns["mag_u"], columns["mag_r"] = columns["mag_r"], columns["mag_u"]
+    with pytest.warns(DataWarning, match=r"outside the coverage.*\(1\) the columns of u and r are exchanged"):
+        model.predict(columns)
+
+
+def test_a_deeper_catalogue_is_warned_of_with_its_depth(survey: Catalog) -> None:
+    model = gpzed.train(galaxies(400), None, quick_config())
+    columns = {name: np.array(survey[name]) for name in survey.names}
+    for band in BANDS:
+        columns[f"mag_{band}"] = columns[f"mag_{band}"] + 4.0
+    with pytest.warns(DataWarning, match=r"Likely causes: \(1\) a deeper catalogue, 4.0 mag fainter"):
+        model.predict(columns)
+
+
+def test_an_undetected_band_is_warned_of(survey: Catalog) -> None:
+    model = gpzed.train(galaxies(400), None, quick_config())
+    columns = {name: np.array(survey[name]) for name in survey.names}
+    columns["mag_u"][::2] = 99.0
+    with pytest.warns(DataWarning, match=r"u is undetected in 50 % \(0 % in training\)"):
+        model.predict(columns)
+
+
+def test_a_catalogue_like_training_is_no_cause_for_words(model: PhotozModel, survey: Catalog, tmp_path: Path) -> None:
+    path = write(Catalog(fluxes(survey, 23.9)), tmp_path / "in.parquet")
+    assert gpzed.predict(model, path, tmp_path / "out.parquet").warnings == ()
+
+
+def test_units_of_the_wrong_kind_are_refused() -> None:
+    table = Catalog({"mag_g": [1.0], "mag_err_g": [0.1], "mag_r": [1.0], "mag_err_r": [0.1]})
+    units = {"mag_g": "nJy", "mag_r": "nJy"}
+    with pytest.raises(SchemaError, match=r"'mag_g' is taken for a magnitude but its unit is nJy.*`flux=`"):
+        gpzed.catalog.guess_schema(table.names, units=units)
+    with pytest.raises(SchemaError, match="flux per wavelength"):
+        parse_unit("erg / (Angstrom s cm2)")
+    with pytest.raises(SchemaError, match="`unit` is 'parsec'; expected"):
+        gpzed.catalog.guess_schema(table.names, unit="parsec")
+
+
+def test_poor_training_sets_are_warned_of() -> None:
+    table = galaxies(400)
+    columns = {name: np.array(table[name]) for name in table.names}
+    columns["mag_r"][:] = 20.0
+    columns["mag_u"][:300] = np.nan
+    with pytest.warns(DataWarning) as said:
+        gpzed.train(columns, None, quick_config())
+    texts = [str(one.message) for one in said]
+    assert any("band u is missing in 75 % of the training rows" in text for text in texts)
+    assert any("band r has the same magnitude in every row" in text for text in texts)
+    with pytest.warns(DataWarning, match="only 150 rows to train on"):
+        gpzed.train(galaxies(150), None, quick_config())
