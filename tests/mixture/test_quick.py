@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import nnls
+from scipy.special import expit
 
 from gpzed import GPzRegressor, Training, load_model
 from gpzed.compiled import substitute
@@ -12,8 +13,8 @@ from gpzed.engine.blocks import Scratch
 from gpzed.gp.linalg import non_negative_least_squares
 from gpzed.gp.whitening import Whitening
 from gpzed.mixture import quick
-from gpzed.mixture.network import fill_network_columns
-from gpzed.mixture.quick import Columns, SquareForms, fill_columns
+from gpzed.mixture.network import QuickNetwork
+from gpzed.mixture.quick import Columns, Place, SquareForms, fill_columns
 
 
 def galaxies(n, seed):
@@ -91,39 +92,43 @@ def test_rows_with_gaps_beside_complete_ones_are_as_they_are_alone(model):
     np.testing.assert_array_equal(whole[gaps].std, exact.std)
 
 
+def network(K):
+    rng = np.random.default_rng(0)
+    layers = tuple(rng.standard_normal(shape) / 3.0 for shape in ((6, 7), (8, 9), (10, 3 * K)))  # 3 inputs and 2 marks
+    whitening = Whitening(np.array([0.1, 0.2, 0.3]), rng.standard_normal((3, 3)))
+    return QuickNetwork(whitening, np.full(3, -1.5), np.full(3, 2.0), layers)
+
+
+@pytest.mark.parametrize("K", [4, 8, 11])  # of the network: whole vectors, and more or less
 @pytest.mark.parametrize("repeats", [1, 3])
-def test_compiled_columns_are_those_of_numpy(model, repeats):
-    X, member = galaxies(101, 5)[0], model.members_[1]
-    heads = member.quick
+def test_compiled_columns_are_those_of_numpy(lanes, model, repeats, K):
+    X, heads = galaxies(101, 5)[0], model.members_[1].quick
+    X[5, 1] = np.nan
+    n_heads = repeats * heads.squares.shape[1]
+    members = [(heads, Place(0, repeats, 0.5, 0.3, 2.0)), (network(K), Place(n_heads, 1, 0.5, 0.1, 1.5))]
 
-    def run(fill):
-        arrays = [np.full((101, 14), np.nan) for _ in range(4)]
-        place = (2, repeats, 0.5, 0.3, 2.0)
-        sound = fill(X, heads.whitening, heads.state, heads.Theta, heads.squares, Columns(*arrays, *place), Scratch())
-        return sound, arrays
+    def run(fill, part):
+        arrays = Columns(*(np.full((101, n_heads + K + 1), np.nan) for _ in range(4)))
+        assert fill(X, part, arrays, Scratch(), spare=len(part) == 2)
+        return arrays
 
-    (is_sound, found), (_, expected) = run(substitute(fill_columns)), run(fill_columns)
-    assert is_sound
+    found, expected = run(substitute(fill_columns), members), run(fill_columns, members)
     for one, two in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, two, rtol=3e-4, atol=1e-5)
-    np.testing.assert_allclose(np.nansum(found[0], axis=1), 0.5, rtol=1e-12)
+    np.testing.assert_allclose(found.weights.sum(axis=1), 1.0, rtol=1e-12)
+    alone = run(substitute(fill_columns), members[1:])
+    for one, two in zip(found, alone, strict=True):
+        np.testing.assert_array_equal(one[:, n_heads:-1], two[:, n_heads:-1])
+        assert np.isnan(two[:, :n_heads]).all()
 
 
-def test_compiled_network_columns_are_those_of_numpy():
-    rng = np.random.default_rng(0)
-    layers = tuple(rng.standard_normal(shape) / 3.0 for shape in ((6, 7), (8, 9), (10, 12)))  # 3 inputs and 2 marks
-    whitening = Whitening(np.array([0.1, 0.2, 0.3]), rng.standard_normal((3, 3)))
-    bounds, X = (np.full(3, -1.5), np.full(3, 2.0)), galaxies(101, 9)[0]
-    X[5, 1] = np.nan
-
-    def run(fill):
-        arrays = [np.full((101, 7), np.nan) for _ in range(4)]
-        return fill(X, whitening, bounds, layers, Columns(*arrays, 2, 1, 0.5, 0.3, 2.0), Scratch()), arrays
-
-    (is_sound, found), (_, expected) = run(substitute(fill_network_columns)), run(fill_network_columns)
-    assert is_sound
-    for one, two in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize("value", [-1e4, -90.0, -20.0, 0.0, 20.0, 90.0, 1e4])
+def test_hidden_units_far_from_zero_are_right(lanes, value):
+    layers = (np.array([[1.0], [0.0]]), np.array([[1e-3, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+    one = QuickNetwork(Whitening(np.zeros(1), np.eye(1)), np.full(1, -2e4), np.full(1, 2e4), layers)
+    columns = Columns(*(np.empty((1, 1)) for _ in range(4)))
+    assert substitute(fill_columns)(np.array([[value]]), [(one, Place(0, 1, 1.0, 0.0, 1.0))], columns, Scratch())
+    np.testing.assert_allclose(columns.means, 1e-3 * value * expit(value), rtol=1e-6, atol=1e-9)
 
 
 def test_sums_that_are_not_good_enough_are_refused(monkeypatch):

@@ -79,6 +79,31 @@ INLINE float exp_float(float x)
     return p * scale;
 }
 
+/* The same without numbers whose squares are subnormal, which processors are slow at: below -43.6 it is 0. */
+INLINE float exp_response(float x)
+{
+    float value = exp_float(x);
+    return x < -43.6f ? 0.0f : value;
+}
+
+/* a sigmoid(a) = a / (1 + 2^-t), t = a log2(e), within 2e-6 (1 + |a|): 2^-t by a polynomial of degree 5 whose exponent
+ * is added as bits. |t| ends at 100: quotients stay normal. */
+INLINE float swish_float(float a)
+{
+    const float shift = 12582912.0f; /* 1.5 * 2^23 */
+    float v = a * -1.44269504f;
+    v = v > 100.0f ? 100.0f : v;
+    v = v < -100.0f ? -100.0f : v;
+    float t = v + shift, f = v - (t - shift), f2 = f * f;
+    float p = (1.0f + f * 0.693147181f) + f2 * ((0.240226507f + f * 0.0555041087f) + f2 * (0.00961812911f + f * 0.00133335581f));
+    uint32_t shifted, bits;
+    memcpy(&shifted, &t, sizeof t);
+    memcpy(&bits, &p, sizeof p);
+    bits += shifted << 23;
+    memcpy(&p, &bits, sizeof p);
+    return a / (1.0f + p);
+}
+
 #define TILE 4
 #define DEPTH 256
 #define STRIP_BYTES 400000
@@ -294,48 +319,64 @@ static struct merge_work divide_merge(size_t K, double *next)
     return w;
 }
 
-/* Memory of a call in single precision. */
-struct quick_work {
-    float *C, *Theta, *squares; /* packed */
-    float *Z, *Phi, *O;         /* panels of q, m + k and 4 K features */
-    double *centred, *values;   /* panels of d and K */
-    double *end;
+/* Memory of a committee, in single precision: what its members share. */
+struct committee_work {
+    float *Z, *Phi, *O;                /* panels of q, m + k and 4 K features, or of what goes into a layer */
+    double *raw, *centred, *values;    /* panels of d, d and K */
+    double *packed, *end;              /* then what is packed of each member */
 };
 
-static struct quick_work divide_quick(const struct quick *c, double *next, size_t panel)
+INLINE float *take_floats(double **next, size_t size) { return (float *)take(next, size / 2 + 1); }
+
+/* Packed matrices of heads. */
+struct packed_heads {
+    float *C, *Theta, *squares;
+};
+
+static struct packed_heads divide_quick_heads(const struct quick_heads *c, double **next)
 {
     size_t M = c->basis.m + c->basis.k, K = c->outputs.K;
-    struct quick_work w;
-    w.C = (float *)take(&next, round_up(c->basis.m) * c->basis.q / 2 + 1);
-    w.Theta = (float *)take(&next, round_up(3 * K) * M / 2 + 1);
-    w.squares = (float *)take(&next, round_up(K) * M / 2 + 1);
-    w.Z = (float *)take(&next, c->basis.q * panel / 2 + 1);
-    w.Phi = (float *)take(&next, M * panel / 2 + 1);
-    w.O = (float *)take(&next, 4 * K * panel / 2 + 1);
-    w.centred = take(&next, c->inputs.d * panel);
-    w.values = take(&next, K * panel);
-    w.end = next;
-    return w;
+    struct packed_heads p;
+    p.C = take_floats(next, round_up(c->basis.m) * c->basis.q);
+    p.Theta = take_floats(next, round_up(3 * K) * M);
+    p.squares = take_floats(next, round_up(K) * M);
+    return p;
 }
-
-struct quick_network_work {
-    float *layers;     /* packed */
-    float *from, *to;  /* panels of what goes into a layer and comes out of it */
-    double *centred, *values;
-    double *end;
-};
 
 static size_t packed_layer(const struct quick_network *c) { return (c->widest + TILE) * (c->widest + 1) + 16; }
 
-static struct quick_network_work divide_quick_network(const struct quick_network *c, double *next, size_t panel)
+static float *divide_quick_network(const struct quick_network *c, double **next)
 {
-    size_t widest = c->widest + 1 > 4 * c->outputs.K ? c->widest + 1 : 4 * c->outputs.K;
-    struct quick_network_work w;
-    w.layers = (float *)take(&next, c->n_layers * packed_layer(c) / 2 + 1);
-    w.from = (float *)take(&next, widest * panel / 2 + 1);
-    w.to = (float *)take(&next, widest * panel / 2 + 1);
+    return take_floats(next, c->n_layers * packed_layer(c));
+}
+
+INLINE size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+static struct committee_work divide_committee(const struct committee *c, double *next, size_t panel)
+{
+    size_t q = c->inputs.d + 1, M = 1, K = 1;
+    struct committee_work w;
+    for (size_t i = 0; i < c->n_heads; i++) {
+        q = larger(q, c->heads[i].basis.q);
+        M = larger(M, c->heads[i].basis.m + c->heads[i].basis.k);
+        K = larger(K, c->heads[i].outputs.K);
+    }
+    for (size_t i = 0; i < c->n_networks; i++) {
+        q = larger(q, c->networks[i].widest + 1);
+        M = larger(M, c->networks[i].widest + 1);
+        K = larger(K, c->networks[i].outputs.K);
+    }
+    w.Z = take_floats(&next, larger(q, 3 * K) * panel);
+    w.Phi = take_floats(&next, larger(M, 3 * K) * panel);
+    w.O = take_floats(&next, 4 * K * panel);
+    w.raw = take(&next, c->inputs.d * panel);
     w.centred = take(&next, c->inputs.d * panel);
-    w.values = take(&next, c->outputs.K * panel);
+    w.values = take(&next, K * panel);
+    w.packed = next;
+    for (size_t i = 0; i < c->n_heads; i++)
+        divide_quick_heads(c->heads + i, &next);
+    for (size_t i = 0; i < c->n_networks; i++)
+        divide_quick_network(c->networks + i, &next);
     w.end = next;
     return w;
 }
@@ -469,8 +510,7 @@ DISPATCH(backward)
 DISPATCH(predict)
 DISPATCH(heads)
 DISPATCH(mixture)
-DISPATCH(quick)
-DISPATCH(quick_network)
+DISPATCH(committee)
 DISPATCH(network)
 DISPATCH(spread)
 DISPATCH(rows)
@@ -498,12 +538,11 @@ size_t gpzed_mixture_work_size(const struct mixture *c)
     return numbers(divide_heads(&c->basis, c->outputs.K, c->outputs.K, NULL, BEST_PANEL).end);
 }
 
-size_t gpzed_quick_network_work_size(const struct quick_network *c)
+size_t gpzed_committee_work_size(const struct committee *c)
 {
-    return numbers(divide_quick_network(c, NULL, 2 * BEST_PANEL).end);
+    return numbers(divide_committee(c, NULL, 2 * BEST_PANEL).end);
 }
 
-size_t gpzed_quick_work_size(const struct quick *c) { return numbers(divide_quick(c, NULL, 2 * BEST_PANEL).end); }
 size_t gpzed_network_work_size(const struct network *c)
 {
     return numbers(divide_network(c, NULL, BEST_PANEL).end);

@@ -108,39 +108,43 @@ struct mixture {
 int gpzed_mixture(const struct mixture *c);
 size_t gpzed_mixture_work_size(const struct mixture *c);
 
-/* Results of a committee, (n, step) each, and the place of a member in them. */
-struct columns {
-    size_t step, first, repeats;   /* columns in all, the member's first, how often its heads stand there */
+/* Where the Gaussians of a member stand among those of a committee, and how they are scaled. */
+struct place {
+    size_t first, repeats;         /* the member's first column, how often its heads stand there */
     double share, y_mean, y_scale; /* of the member; what undoes the standardisation of the target */
-    double *weights, *means, *model_variances, *noise_variances;
 };
 
-/* The same for raw inputs, with model variances that are sums of squares, into the columns of a committee. */
-struct quick {
-    struct inputs inputs;
+/* Heads for raw inputs, with model variances that are sums of squares. */
+struct quick_heads {
+    struct place place;
     const double *mean, *matrix; /* (d), (d, d): whitened inputs are (x - mean) matrix */
     struct basis basis;
     struct head_outputs outputs;
     const double *squares; /* (m + k, K) */
-    struct columns columns;
-    double *work;
 };
-int gpzed_quick(const struct quick *c);
-size_t gpzed_quick_work_size(const struct quick *c);
 
 /* The same of a network, which sees whitened inputs from lower to upper, and then zeros. */
 struct quick_network {
-    struct inputs inputs;
+    struct place place;
     const double *mean, *matrix, *lower, *upper; /* (d) and (d, d) */
     size_t n_layers, widest;                     /* widest: units of the widest layer, inputs included */
     const int64_t *units;                        /* (n_layers + 1): inputs, then outputs of each layer */
     const double *layers;                        /* (inputs + 1, outputs), one after the other */
     struct head_outputs outputs;                 /* its Theta is ignored */
-    struct columns columns;
+};
+
+/* Mixtures of all members of a committee, (n, step) each. */
+struct committee {
+    struct inputs inputs;
+    size_t n_heads, n_networks;
+    const struct quick_heads *heads;
+    const struct quick_network *networks;
+    size_t step, spare; /* columns in all; whether the last one has no weight yet and is else as the first */
+    double *weights, *means, *model_variances, *noise_variances;
     double *work;
 };
-int gpzed_quick_network(const struct quick_network *c);
-size_t gpzed_quick_network_work_size(const struct quick_network *c);
+int gpzed_committee(const struct committee *c);
+size_t gpzed_committee_work_size(const struct committee *c);
 
 /* Mixtures that a network predicts; each layer has a weight for every input and output, and biases in its last row. */
 struct network {

@@ -1,66 +1,69 @@
-"""Mixtures without matrices for a block of rows in one compiled call, in single precision."""
+"""Mixtures of all members of a committee for a block of rows in one compiled call, in single precision."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from gpzed._types import FloatArray
-from gpzed.compiled.binding import call, fill, inputs
+from gpzed.compiled.binding import array_of, call, fill, inputs
 from gpzed.compiled.heads import outputs_struct
 from gpzed.compiled.passes import basis_struct
 from gpzed.engine.blocks import Scratch
 from gpzed.gp.basis import Gaussians
-from gpzed.gp.state import State
-from gpzed.gp.whitening import Whitening
-from gpzed.mixture.quick import Columns
+from gpzed.mixture.network import QuickNetwork
+from gpzed.mixture.quick import Columns, Place, Quick, QuickHeads
 
 
 def fill_columns(
-    X: FloatArray,
-    whitening: Whitening,
-    state: State,
-    Theta: FloatArray,
-    squares: FloatArray,
-    columns: Columns,
-    scratch: Scratch,
+    X: FloatArray, members: Sequence[tuple[Quick, Place]], columns: Columns, scratch: Scratch, *, spare: bool = False
 ) -> bool:
     """Predict mixtures into the columns of a committee, see `gpzed.mixture.quick.fill_columns`."""
-    assert isinstance(state.basis, Gaussians)
+    heads = [_heads(member, place) for member, place in members if isinstance(member, QuickHeads)]
+    networks = [_network(member, place) for member, place in members if isinstance(member, QuickNetwork)]
+    assert len(heads) + len(networks) == len(members)
     return call(
-        "quick",
+        "committee",
         scratch,
         inputs=inputs(X.T),
-        mean=whitening.mean,
-        matrix=whitening.matrix,
-        basis=basis_struct(state.basis, state.k),
-        outputs=outputs_struct(squares.shape[1], Theta),
-        squares=squares,
-        columns=fill("columns", step=columns.weights.shape[1], **columns._asdict()),
+        n_heads=len(heads),
+        n_networks=len(networks),
+        heads=array_of("quick_heads", heads),
+        networks=array_of("quick_network", networks),
+        step=columns.weights.shape[1],
+        spare=spare,
+        **columns._asdict(),
     )
 
 
-def fill_network_columns(
-    X: FloatArray,
-    whitening: Whitening,
-    bounds: tuple[FloatArray, FloatArray],
-    layers: tuple[FloatArray, ...],
-    columns: Columns,
-    scratch: Scratch,
-) -> bool:
-    """Predict with a network into the columns of a committee, see `gpzed.mixture.network.fill_network_columns`."""
+def _heads(member: QuickHeads, place: Place) -> Any:
+    assert isinstance(member.state.basis, Gaussians)
+    return fill(
+        "quick_heads",
+        place=fill("place", **place._asdict()),
+        mean=member.whitening.mean,
+        matrix=member.whitening.matrix,
+        basis=basis_struct(member.state.basis, member.state.k),
+        outputs=outputs_struct(member.squares.shape[1], member.Theta),
+        squares=member.squares,
+    )
+
+
+def _network(member: QuickNetwork, place: Place) -> Any:
+    layers = member.layers
     units = np.array([len(layers[0]) - 1, *(layer.shape[1] for layer in layers)], dtype=np.int64)
-    return call(
+    return fill(
         "quick_network",
-        scratch,
-        inputs=inputs(X.T),
-        mean=whitening.mean,
-        matrix=whitening.matrix,
-        lower=bounds[0],
-        upper=bounds[1],
+        place=fill("place", **place._asdict()),
+        mean=member.whitening.mean,
+        matrix=member.whitening.matrix,
+        lower=member.lower,
+        upper=member.upper,
         n_layers=len(layers),
         widest=int(units.max()),
         units=units,
         layers=np.concatenate([np.ravel(layer) for layer in layers]),
         outputs=outputs_struct(int(units[-1]) // 3, None),
-        columns=fill("columns", step=columns.weights.shape[1], **columns._asdict()),
     )

@@ -19,12 +19,10 @@ import numpy as np
 
 from gpzed._types import AnyArray, FloatArray, IntArray
 from gpzed.compiled import substitute
-from gpzed.engine.blocks import Scratch
 from gpzed.engine.threads import Team
 from gpzed.gp import labels
 from gpzed.gp.whitening import Whitening
 from gpzed.mixture.likelihood import LOG_BETA_RANGE, Outputs, log_density
-from gpzed.mixture.quick import Columns
 
 BLOCK_ROWS = 2048
 """Rows that are predicted for at once."""
@@ -81,28 +79,22 @@ def moments(layers: tuple[FloatArray, ...], X: FloatArray) -> tuple[FloatArray, 
     return np.exp(log_pi), mean, np.exp(-log_beta)
 
 
-def fill_network_columns(
-    X: FloatArray,
-    whitening: Whitening,
-    bounds: tuple[FloatArray, FloatArray],
-    layers: tuple[FloatArray, ...],
-    columns: Columns,
-    scratch: Scratch,
-) -> bool:
-    """Predict for complete raw inputs (n, d) into the columns of a committee; tell whether all is sound.
+@dataclass(frozen=True)
+class QuickNetwork:
+    """A network ready to predict complete rows: it sees whitened inputs within bounds, and no marks of gaps."""
 
-    The network sees whitened inputs within `bounds`, and zeros for marks of what is missing. The compiled twin works in
-    single precision.
-    """
-    inputs = np.zeros((len(X), len(layers[0]) - 1))
-    np.clip(whitening(np.where(np.isnan(X), whitening.mean, X)), *bounds, out=inputs[:, : X.shape[1]])
-    weights, means, noise = moments(layers, inputs)
-    place = slice(columns.first, columns.first + len(weights))
-    columns.weights[:, place] = columns.share * weights.T
-    columns.means[:, place] = columns.y_mean + columns.y_scale * means.T
-    columns.model_variances[:, place] = 0.0
-    columns.noise_variances[:, place] = columns.y_scale**2 * noise.T
-    return bool(np.all(np.isfinite(means)) and np.all(np.isfinite(weights)))
+    whitening: Whitening
+    lower: FloatArray
+    upper: FloatArray
+    layers: tuple[FloatArray, ...]
+
+    def moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return weights, means, model and noise variances, see `gpzed.mixture.quick.Quick`."""
+        inputs = np.zeros((len(X), len(self.layers[0]) - 1))
+        whitened = self.whitening(np.where(np.isnan(X), self.whitening.mean, X))
+        np.clip(whitened, self.lower, self.upper, out=inputs[:, : X.shape[1]])
+        weights, means, noise = moments(self.layers, inputs)
+        return weights, means, np.zeros_like(means), noise
 
 
 def start_network(

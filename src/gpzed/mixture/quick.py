@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from gpzed._types import FloatArray
-from gpzed.compiled import substitute
 from gpzed.engine.blocks import Block, Rows, Scratch
 from gpzed.gp.linalg import Factor, non_negative_least_squares
 from gpzed.gp.state import State, responses
@@ -53,18 +52,34 @@ class SquareForms:
         return self.loss <= MAX_LOSS and self.error <= MAX_ERROR and float(self.squares.max()) < MAX_SQUARE
 
 
-class Columns(NamedTuple):
-    """Results of a committee for some rows, (n, K of all members), and the place of one member in them."""
+class Place(NamedTuple):
+    """Where the Gaussians of a member stand among those of a committee, and how they are scaled."""
 
-    weights: FloatArray
-    means: FloatArray
-    model_variances: FloatArray
-    noise_variances: FloatArray
     first: int  # column of the member's first Gaussian
     repeats: int  # how often its Gaussians stand there: once for each of the possible inputs, and with weight once
     share: float  # of the member
     y_mean: float
     y_scale: float  # both undo the standardisation of the target
+
+
+class Columns(NamedTuple):
+    """Results of a committee for some rows, (n, K of all members) each."""
+
+    weights: FloatArray
+    means: FloatArray
+    model_variances: FloatArray
+    noise_variances: FloatArray
+
+
+class Quick(Protocol):
+    """A member that is ready to predict for complete rows."""
+
+    def moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return weights, means, model and noise variances for raw inputs (n, d), the target standardised, (K, n).
+
+        Rows with gaps get numbers that mean nothing.
+        """
+        ...
 
 
 def fit_squares(
@@ -102,33 +117,26 @@ def _judge(
 
 
 def fill_columns(
-    X: FloatArray,
-    whitening: Whitening,
-    state: State,
-    Theta: FloatArray,
-    squares: FloatArray,
-    columns: Columns,
-    scratch: Scratch,
+    X: FloatArray, members: Sequence[tuple[Quick, Place]], columns: Columns, scratch: Scratch, *, spare: bool = False
 ) -> bool:
     """Predict mixtures for complete raw inputs (n, d) into the columns of a committee; tell whether they are sound.
 
-    Rows with gaps get numbers that mean nothing.
+    With `spare` the last column has no weight yet, and is else as the first. The compiled twin works in single
+    precision.
     """
-    X = np.where(np.isnan(X), whitening.mean, X)
-    _, Phi, _ = responses(Block.of_inputs(whitening(X)), scratch, state)
-    mean, log_beta, log_pi = head_outputs(Theta, Phi)
-    scale, K = columns.y_scale, len(mean)
-    values = (
-        columns.share * np.exp(log_pi),
-        columns.y_mean + scale * mean,
-        scale**2 * (squares.T @ Phi**2),
-        scale**2 * np.exp(-log_beta),
-    )
-    for repeat in range(columns.repeats):
-        place = slice(columns.first + repeat * K, columns.first + (repeat + 1) * K)
-        for target, value in zip(columns[:4], values, strict=True):
-            target[:, place] = 0.0 if repeat and target is columns.weights else value.T
-    return all(bool(np.all(np.abs(value) < LARGEST)) for value in values)
+    is_sound = True
+    for member, place in members:
+        pi, mean, nu, noise = member.moments(X)
+        scale, K = place.y_scale, len(mean)
+        values = place.share * pi, place.y_mean + scale * mean, scale**2 * nu, scale**2 * noise
+        for repeat in range(place.repeats):
+            at = slice(place.first + repeat * K, place.first + (repeat + 1) * K)
+            for target, value in zip(columns, values, strict=True):
+                target[:, at] = 0.0 if repeat and target is columns.weights else value.T
+        is_sound &= all(bool(np.all(np.abs(value) < LARGEST)) for value in values)
+    for target in columns if spare else ():
+        target[:, -1] = 0.0 if target is columns.weights else target[:, 0]
+    return is_sound
 
 
 @dataclass(frozen=True)
@@ -140,6 +148,9 @@ class QuickHeads:
     Theta: FloatArray
     squares: FloatArray
 
-    def fill(self, X: FloatArray, columns: Columns, scratch: Scratch) -> bool:
-        """Predict for complete raw inputs (n, d) into the columns of a committee; tell whether all are sound."""
-        return substitute(fill_columns)(X, self.whitening, self.state, self.Theta, self.squares, columns, scratch)
+    def moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return weights, means, model and noise variances, see `Quick`."""
+        X = np.where(np.isnan(X), self.whitening.mean, X)
+        _, Phi, _ = responses(Block.of_inputs(self.whitening(X)), Scratch(), self.state)
+        mean, log_beta, log_pi = head_outputs(self.Theta, Phi)
+        return np.exp(log_pi), mean, self.squares.T @ Phi**2, np.exp(-log_beta)

@@ -12,24 +12,17 @@ from typing import Protocol
 import numpy as np
 
 from gpzed._types import FloatArray, IntArray
+from gpzed.compiled import substitute
 from gpzed.engine.blocks import Scratch
 from gpzed.engine.threads import Team
 from gpzed.errors import NumericalError
-from gpzed.mixture.quick import Columns
+from gpzed.mixture.quick import Columns, Place, Quick, fill_columns
 from gpzed.model.data import Standardisation
 from gpzed.prediction import OF_ALL, Components
 from gpzed.prediction.components import ARRAYS
 
-BLOCK_ROWS = 2048
-"""Rows that a thread takes at once: the results of as many stay near the core."""
-
-
-class Quick(Protocol):
-    """A member that is ready to predict for complete rows."""
-
-    def fill(self, X: FloatArray, columns: Columns, scratch: Scratch) -> bool:
-        """Predict into the columns of a committee; tell whether all is sound. Gaps get numbers that mean nothing."""
-        ...
+MIN_ROWS, MAX_ROWS = 1024, 16384
+"""Rows that a thread takes at once: enough that Python does not matter, few enough that all have some."""
 
 
 class Predictor(Protocol):
@@ -94,21 +87,21 @@ def mix_members(
     quick = [member.quick if is_quick else None for member in members]
     are_sound = True
 
-    def work(start: int) -> bool:
-        rows, scratch, is_sound = slice(start, start + BLOCK_ROWS), Scratch(team.buffers()), True
-        results = [arrays[name][rows] for name in ARRAYS[:4]]
-        for heads, member, share, first in zip(quick, members, shares.tolist(), starts.tolist(), strict=False):
-            if heads is not None:
-                map_ = member.standardisation
-                place = first, member.n_inputs, share, map_.y_mean, map_.y_scale
-                columns = Columns(results[0], results[1], results[2], results[3], *place)
-                is_sound &= heads.fill(X[rows], columns, scratch)
-        for values in results if spare else []:
-            values[:, -1] = 0.0 if values is results[0] else values[:, 0]
-        return is_sound
+    size = int(np.clip(len(X) // (4 * team.n_threads), MIN_ROWS, MAX_ROWS))
+    is_first = quick[0] is not None
+    ready = [
+        (one, Place(first, member.n_inputs, share, member.standardisation.y_mean, member.standardisation.y_scale))
+        for one, member, share, first in zip(quick, members, shares.tolist(), starts.tolist(), strict=False)
+        if one is not None
+    ]
 
-    if is_quick:
-        are_sound = all(team.map(work, range(0, len(X), BLOCK_ROWS)))
+    def work(start: int) -> bool:
+        columns = Columns(*(arrays[name][start : start + size] for name in ARRAYS[:4]))
+        scratch = Scratch(team.buffers())
+        return substitute(fill_columns)(X[start : start + size], ready, columns, scratch, spare=spare and is_first)
+
+    if ready:
+        are_sound = all(team.map(work, range(0, len(X), size)))
     for heads, member, share, first, stop in zip(quick, members, shares, starts, starts[1:], strict=False):
         rows: slice | IntArray = slice(None) if heads is None else others
         if len(X[rows]):

@@ -7,14 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpzed._types import FloatArray, IntArray
-from gpzed.compiled import substitute
-from gpzed.engine.blocks import Scratch
 from gpzed.engine.lbfgs import Iteration
 from gpzed.engine.threads import Team
 from gpzed.incomplete.patterns import RawRows
-from gpzed.mixture.network import Network, NetworkRows, fill_network_columns
+from gpzed.mixture.network import Network, NetworkRows, QuickNetwork
 from gpzed.mixture.network_training import MAX_ROWS, fit_network
-from gpzed.mixture.quick import Columns
 from gpzed.model.data import Standardisation, TrainingData
 from gpzed.model.run import NETWORK_STAGE
 from gpzed.model.training import Watch
@@ -45,14 +42,9 @@ class NetworkMember:
         return 1
 
     @property
-    def quick(self) -> NetworkMember:
-        """Itself: see `fill`."""
-        return self
-
-    def fill(self, X: FloatArray, columns: Columns, scratch: Scratch) -> bool:
-        """Predict for complete raw inputs into the columns of a committee; tell whether all are sound."""
-        whitening, bounds = self.standardisation.whitening, (self.lower, self.upper)
-        return substitute(fill_network_columns)(X, whitening, bounds, self.network.layers, columns, scratch)
+    def quick(self) -> QuickNetwork:
+        """The network ready to predict complete rows."""
+        return QuickNetwork(self.standardisation.whitening, self.lower, self.upper, self.network.layers)
 
     @property
     def input_labels(self) -> IntArray:
