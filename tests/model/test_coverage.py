@@ -6,8 +6,17 @@ import numpy as np
 import pytest
 
 from gpzed import load_model
+from gpzed.compiled import substitute
 from gpzed.engine.threads import Team
-from gpzed.model.coverage import HALF_WAY, LOST, THRESHOLD, fit_coverage, fit_density, return_to_prior
+from gpzed.model.coverage import (
+    HALF_WAY,
+    LOST,
+    THRESHOLD,
+    fit_coverage,
+    fit_density,
+    read_density,
+    return_to_prior,
+)
 from gpzed.model.recalibration import Recalibration
 from gpzed.prediction import Prediction
 from helpers import one_model
@@ -174,3 +183,20 @@ def test_without_it_the_model_is_the_papers(gap):
     assert p.std[0] < 0.6 * y.std()
     few = one_model(n_basis=2, max_iter=2, random_state=0).fit(X[:15], y[:15])
     assert few.coverage_ is None
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_compiled_coverage_is_that_of_numpy(lanes, d):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((4000, d)) + rng.choice([-2.0, 2.0], size=(4000, 1))
+    found = fit_coverage(X, 0.0, 1.0, rng)
+    X = np.concatenate([X[:200], 8.0 * X[200:300], [[1e200] * d]])
+    arguments = X, found.whitening, found.density, found.log_density, found.level, found.tail_scale
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected = read_density(*arguments)
+    values = substitute(read_density)(*arguments)
+    np.testing.assert_allclose(values[:, :-1], expected[:, :-1], rtol=1e-9, atol=1e-9)
+    assert values[0, -1] == -np.inf
+    assert values[1, -1] == 0.0
+    assert values[1].max() > 0.9  # of rows in the table, and
+    assert values[1, :-1].min() < found.level[0]  # in the tail

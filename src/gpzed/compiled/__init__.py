@@ -32,6 +32,7 @@ TWINS = {
     "gpzed.mixture.quick.fill_columns": "gpzed.compiled.quick.fill_columns",
     "gpzed.mixture.network.moments": "gpzed.compiled.network.moments",
     "gpzed.mixture.likelihood.batch_posterior": "gpzed.compiled.heads.batch_posterior",
+    "gpzed.model.coverage.read_density": "gpzed.compiled.coverage.read_density",
     "gpzed.prediction.reduce.merge": "gpzed.compiled.points.merge",
 }
 

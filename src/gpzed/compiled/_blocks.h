@@ -377,8 +377,10 @@ TARGET static int NAME(predict)(const struct predict *c)
 #include "_heads.h"
 #include "_quick.h"
 #include "_network.h"
+#include "_coverage.h"
 #include "_points.h"
 #include "_merge.h"
+#include "_mixtures.h"
 
 #undef PANEL
 #undef EACH_LANE

@@ -292,6 +292,23 @@ static struct network_work divide_network(const struct network *c, double *next,
     return w;
 }
 
+/* Memory of a density: packed coefficients, and panels of raw and whitened inputs, of their map, and of components. */
+struct coverage_work {
+    double *Ct, *raw, *Z, *logs, *end;
+};
+
+static struct coverage_work divide_coverage(const struct coverage *c, double *next, size_t panel)
+{
+    size_t d = c->inputs.d, q = 1 + d + d * (d + 1) / 2;
+    struct coverage_work w;
+    w.Ct = take(&next, round_up(c->g) * q);
+    w.raw = take(&next, d * panel);
+    w.Z = take(&next, q * panel);
+    w.logs = take(&next, round_up(c->g) * panel);
+    w.end = next;
+    return w;
+}
+
 /* Memory of a row whose components are merged: what they are, w ln v, and for each the cheapest of those before it. */
 struct merge_work {
     double *w, *m, *v, *wl;
@@ -459,6 +476,8 @@ static double cut_excess(double a, double tail, double above)
     return fall / (a + sqrt(a * a + fall));
 }
 
+#include "_moments.h"
+
 static size_t widest = 0;
 
 void gpzed_set_lanes(size_t lanes) { widest = lanes; }
@@ -511,11 +530,15 @@ DISPATCH(predict)
 DISPATCH(heads)
 DISPATCH(mixture)
 DISPATCH(committee)
+DISPATCH(coverage)
 DISPATCH(network)
 DISPATCH(spread)
 DISPATCH(rows)
 DISPATCH(points)
 DISPATCH(merge)
+DISPATCH(moments)
+
+size_t gpzed_moments_work_size(const struct moments *c) { return 5 * c->K + 8; }
 
 /* Numbers up to the end of memory that begins at NULL, and as many as alignment may take. */
 static size_t numbers(const double *end) { return (uintptr_t)end / sizeof(double) + 8; }
@@ -543,6 +566,11 @@ size_t gpzed_committee_work_size(const struct committee *c)
     return numbers(divide_committee(c, NULL, 2 * BEST_PANEL).end);
 }
 
+size_t gpzed_coverage_work_size(const struct coverage *c)
+{
+    return numbers(divide_coverage(c, NULL, BEST_PANEL).end);
+}
+
 size_t gpzed_network_work_size(const struct network *c)
 {
     return numbers(divide_network(c, NULL, BEST_PANEL).end);
@@ -554,5 +582,4 @@ size_t gpzed_kept_size(const struct forward *c)
     return (c->inputs.n + panel - 1) / panel * stride + TILE * panel + 8;
 }
 
-#include "_moments.h"
 #include "_posterior.h"

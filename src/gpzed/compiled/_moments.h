@@ -1,4 +1,4 @@
-/* Mean and parts of the variance of Gaussian mixtures cut at a lower bound, row by row; included by `_kernels.c`.
+/* Mean and parts of the variance of Gaussian mixtures cut at a lower bound, row by row; included by `_kernels.c`, and used by `_mixtures.h`.
  *
  * `prediction/mixture.py` says what the parts are.
  */
@@ -29,10 +29,10 @@ static void cut_row(const struct moments *c, size_t row, double *restrict w, dou
     size_t K = c->K;
     const double *weights = c->weights + row * K, *means = c->means + row * K;
     const double *model = c->model_variances + row * K, *noise = c->noise_variances + row * K;
-    const double *inputs = c->input_variances + row * K;
+    const double *inputs = c->input_variances ? c->input_variances + row * K : NULL;
     double top = -INFINITY, sum = 0.0, *log_tail = shrink + K;
     for (size_t k = 0; k < K; k++) {
-        double above = means[k] - c->lower, variance = model[k] + noise[k] + inputs[k];
+        double above = means[k] - c->lower, variance = model[k] + noise[k] + (inputs ? inputs[k] : 0.0);
         mean[k] = means[k], shrink[k] = 1.0, log_tail[k] = 0.0;
         if (weights[k] > 0.0 && (above <= 0.0 || above * above < c->uncut * c->uncut * variance)) {
             double std = sqrt(variance), alpha = -above / std, spread, excess = tail_moments(alpha, c->series_from, &spread);
@@ -63,38 +63,3 @@ static double between_runs(const int64_t *ends, size_t runs, const double *w, co
     }
     return total;
 }
-
-int gpzed_moments(const struct moments *c)
-{
-    size_t K = c->K, n = c->n;
-    double *w = c->work, *mean = w + K, *weighted = mean + K, *shrink = weighted + K;
-    int is_cut = c->lower > -INFINITY;
-    for (size_t row = 0; row < n; row++) {
-        const double *share = c->weights + row * K, *centre = c->means + row * K;
-        const double *parts[3] = {c->model_variances + row * K, c->noise_variances + row * K, c->input_variances + row * K};
-        double middle = 0.0, total = 0.0, sums[3] = {0.0, 0.0, 0.0};
-        if (is_cut) {
-            cut_row(c, row, w, mean, shrink);
-            share = w, centre = mean;
-        }
-        for (size_t k = 0; k < K; k++)
-            middle += share[k] * centre[k];
-        for (size_t k = 0; k < K; k++) {
-            double off = centre[k] - middle, scaled = is_cut ? share[k] * shrink[k] : share[k];
-            weighted[k] = share[k] * off;
-            total += weighted[k] * off;
-            sums[0] += scaled * parts[0][k];
-            sums[1] += scaled * parts[1][k];
-            sums[2] += scaled * parts[2][k];
-        }
-        double between = c->n_members == K ? total : between_runs(c->members, c->n_members, share, weighted);
-        double both = c->n_parts == c->n_members ? between : between_runs(c->parts, c->n_parts, share, weighted);
-        c->moments[row] = middle;
-        c->moments[n + row] = sums[0] + between;
-        c->moments[2 * n + row] = sums[1] + (total > both ? total - both : 0.0);
-        c->moments[3 * n + row] = sums[2] + (both > between ? both - between : 0.0);
-    }
-    return 0;
-}
-
-size_t gpzed_moments_work_size(const struct moments *c) { return 5 * c->K; }

@@ -146,6 +146,20 @@ struct committee {
 int gpzed_committee(const struct committee *c);
 size_t gpzed_committee_work_size(const struct committee *c);
 
+/* How well training rows cover complete raw inputs: the log density of a mixture of g Gaussians, read by a table. */
+struct coverage {
+    struct inputs inputs;
+    const double *mean, *matrix; /* (d), (d, d): whitened inputs are (x - mean) matrix */
+    size_t g, n_levels;
+    const double *Ct;                  /* (g, q) on the full quadratic map */
+    const double *log_density, *level; /* (n_levels), increasing */
+    double tail_scale;                 /* below the first, level falls by a factor e for each */
+    double *work;
+    double *values; /* (2, n): log densities, levels */
+};
+int gpzed_coverage(const struct coverage *c);
+size_t gpzed_coverage_work_size(const struct coverage *c);
+
 /* Mixtures that a network predicts; each layer has a weight for every input and output, and biases in its last row. */
 struct network {
     struct inputs inputs;
@@ -296,7 +310,8 @@ struct moments {
     size_t n, K, n_members, n_parts;
     double lower, uncut, series_from; /* where densities are cut, or -inf */
     const int64_t *members, *parts;   /* ends of the runs of components of one model, and of one model and input */
-    const double *weights, *means, *model_variances, *noise_variances, *input_variances; /* (n, K) */
+    const double *weights, *means, *model_variances, *noise_variances; /* (n, K) */
+    const double *input_variances; /* or NULL */
     double *work;
     double *moments; /* (4, n) */
 };

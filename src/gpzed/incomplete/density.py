@@ -178,11 +178,11 @@ class Density:
 
         The fast way, one product with the quadratic map, for which there may be `work` (q, n).
         """
-        q = self._coefficients.shape[1]
-        return self._coefficients @ quadratic_map(Xt, True, np.empty((q, Xt.shape[1])) if work is None else work)
+        q = self.coefficients.shape[1]
+        return self.coefficients @ quadratic_map(Xt, True, np.empty((q, Xt.shape[1])) if work is None else work)
 
     @cached_property
-    def _coefficients(self) -> FloatArray:
+    def coefficients(self) -> FloatArray:
         """Of the log density of each component on the quadratic map, (g, q)."""
         Ct = coefficients(self.means, np.asarray(np.linalg.inv(self.covariances), dtype=np.float64)).T.copy()
         Ct[:, 0] += np.log(self.weights) - 0.5 * np.linalg.slogdet(2.0 * np.pi * self.covariances)[1]

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from gpzed._types import FloatArray, IntArray
-from gpzed.engine.blocks import Scratch, block_rows
+from gpzed.compiled import substitute
+from gpzed.engine.blocks import block_rows
 from gpzed.engine.threads import Team
 from gpzed.gp.whitening import Moments, Whitening, fit_whitening
 from gpzed.incomplete.density import Density, Observations, normalise
@@ -79,10 +80,7 @@ class Coverage:
         NaN is an input that was not observed: the one to be expected, given the others, takes its place. Rows without
         any input have coverage 0.
         """
-        log_density = self._whitened_log_density(X, team)
-        below = np.minimum(log_density - self.log_density[0], 0.0) / self.tail_scale
-        coverage = np.interp(log_density, self.log_density, self.level) * np.exp(below)
-        return np.where(np.isnan(X).all(axis=1), 0.0, coverage)
+        return np.where(np.isnan(X).all(axis=1), 0.0, self._read(X, team)[1])
 
     def whitened(self, X: FloatArray) -> FloatArray:
         """Make the inputs of the density from raw ones, (n, d); missing ones are filled."""
@@ -94,7 +92,7 @@ class Coverage:
 
     def log_density_of(self, X: FloatArray, team: Team | None = None) -> FloatArray:
         """Log density of raw inputs in their own units, shape (n,); missing ones are filled."""
-        return self._whitened_log_density(X, team) + float(np.linalg.slogdet(self.whitening.matrix)[1])
+        return np.asarray(self._read(X, team)[0] + np.linalg.slogdet(self.whitening.matrix)[1])
 
     @cached_property
     def _gaussian(self) -> Density:
@@ -102,21 +100,33 @@ class Coverage:
         matrix = self.whitening.matrix
         return Density.gaussian(self.whitening.mean, np.asarray(np.linalg.inv(matrix @ matrix.T), dtype=np.float64))
 
-    def _whitened_log_density(self, X: FloatArray, team: Team | None) -> FloatArray:
-        """Log density of raw inputs once whitened, (n,)."""
+    def _read(self, X: FloatArray, team: Team | None = None) -> FloatArray:
+        """Log density of raw inputs once whitened, and its level, (2, n); missing ones are filled."""
         n, d = X.shape
-        q = 1 + d + d * (d + 1) // 2
-        result, size, team = np.empty(n), block_rows(q), team or Team(1)
+        result, size, team = np.empty((2, n)), block_rows(1 + d + d * (d + 1) // 2), team or Team(1)
+        table = self.log_density, self.level, self.tail_scale
 
         def work(start: int) -> None:
             rows = slice(start, min(start + size, n))
-            Xt = np.ascontiguousarray(self.whitened(X[rows]).T)
-            scratch = Scratch(team.buffers())
-            terms = self.density.log_components(Xt, scratch.array("coverage", (q, Xt.shape[1])))
-            result[rows] = normalise(terms)[1]
+            filled = self._gaussian.fill(X[rows])
+            result[:, rows] = substitute(read_density)(filled, self.whitening, self.density, *table)
 
         team.map(work, range(0, n, size))
         return result
+
+
+def read_density(
+    X: FloatArray,
+    whitening: Whitening,
+    density: Density,
+    log_densities: FloatArray,
+    levels: FloatArray,
+    tail_scale: float,
+) -> FloatArray:
+    """Return the log density of complete raw inputs (n, d) once whitened, and its level by a table, (2, n)."""
+    log_density = normalise(density.log_components(np.ascontiguousarray(whitening(X).T)))[1]
+    below = np.minimum(log_density - log_densities[0], 0.0) / tail_scale
+    return np.stack([log_density, np.interp(log_density, log_densities, levels) * np.exp(below)])
 
 
 def learn_coverage(data: TrainingData, rng: np.random.Generator) -> Coverage | None:
@@ -136,7 +146,7 @@ def fit_coverage(X: FloatArray, y_mean: float, y_variance: float, rng: np.random
     draft = Coverage(_fit_whitening(X), standard, np.zeros(1), np.ones(1), 1.0, y_mean, y_variance)
     n_held = max(int(HELD_FRACTION * n), 5)
     draft = replace(draft, density=fit_density(draft.whitened(X)[n_held:], rng))
-    held = np.sort(draft._whitened_log_density(X[:n_held], None))
+    held = np.sort(draft._read(X[:n_held])[0])
     n_tail = max(int(TAIL * n_held), 2)
     scale = max(float(np.mean(held[n_tail - 1] - held[: n_tail - 1])), 0.02)
     chosen = np.unique(np.linspace(n_tail - 1, n_held - 1, N_LEVELS).astype(int))
@@ -188,7 +198,7 @@ def return_to_prior(
     mean and variance are theirs.
     """
     rows = np.flatnonzero(coverage < DOUBTFUL)
-    part = prediction[rows]
+    part = prediction if len(rows) == len(prediction) else prediction[rows]
     doubt = 1.0 / (1.0 + (coverage[rows] / HALF_WAY) ** 4)
     gone = 1.0 / (1.0 + coverage[rows] / LOST)
     added = np.maximum(prior_variance + (part.mean - prior_mean) ** 2 - part.variance, 0.0)

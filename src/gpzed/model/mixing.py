@@ -19,7 +19,7 @@ from gpzed.errors import NumericalError
 from gpzed.mixture.quick import Columns, Place, Quick, fill_columns
 from gpzed.model.data import Standardisation
 from gpzed.prediction import OF_ALL, Components
-from gpzed.prediction.components import ARRAYS
+from gpzed.prediction.components import ARRAYS, no_input_variances
 
 MIN_ROWS, MAX_ROWS = 1024, 16384
 """Rows that a thread takes at once: enough that Python does not matter, few enough that all have some."""
@@ -81,12 +81,14 @@ def mix_members(
     starts = np.cumsum([0, *sizes])
     labels = np.repeat(np.arange(len(members)), sizes), np.concatenate([member.input_labels for member in members])
     arrays = {name: np.empty((len(X), starts[-1] + spare)) for name in ARRAYS[:4]}
-    arrays["input_variances"] = np.zeros((len(X), starts[-1] + spare))
     others = np.flatnonzero(np.isnan(X).any(axis=1))
     is_quick = not exact and X_std is None and len(others) < len(X)
     quick = [member.quick if is_quick else None for member in members]
     are_sound = True
 
+    needs_input_variances = len(others) > 0 or None in quick
+    shape = arrays["weights"].shape
+    arrays["input_variances"] = np.zeros(shape) if needs_input_variances else no_input_variances(shape)
     size = int(np.clip(len(X) // (4 * team.n_threads), MIN_ROWS, MAX_ROWS))
     is_first = quick[0] is not None
     ready = [

@@ -92,6 +92,11 @@ class Components:
         checks.require(total > 0, total, "variances", "sum to zero", "add a small floor to the variance")
         checks.require(np.isfinite(total), total, "variances", "overflow", "check their units")
 
+    @property
+    def _has_exact_inputs(self) -> bool:
+        """Whether input variances are one zero for all, see `no_input_variances`."""
+        return self.input_variances.strides == (0, 0) and self.input_variances.size > 0
+
     def __len__(self) -> int:
         return len(self.weights)
 
@@ -143,7 +148,9 @@ class Components:
         """Return the components with others for some of the objects; for whom made the arrays: they are written to."""
         if not len(rows):
             return self
-        for name in ARRAYS:
+        names = ARRAYS[:4] if self._has_exact_inputs and not part.input_variances.any() else ARRAYS
+        assert names is not ARRAYS or not self._has_exact_inputs, "there is no room for input variances"
+        for name in names:
             values = getattr(self, name).view()
             values.flags.writeable = True
             values[rows] = getattr(part, name)
@@ -159,6 +166,8 @@ class Components:
         groups = _starts(self.member), _starts(self.member, self.input)
         if is_compiled():
             arrays = {name: getattr(self, name) for name in ARRAYS}
+            if self._has_exact_inputs:
+                del arrays["input_variances"]
             found = mixture_moments(arrays, *groups, lower=lower, uncut=UNCUT, series_from=SERIES_FROM)
             return Moments(*(checks.read_only(part) for part in found))
         parts = [np.empty(len(self)) for _ in Moments._fields]
@@ -175,6 +184,11 @@ class Components:
             return log_w
         above = log_ndtr((self.means - lower) / self.stds)
         return log_w - log_sum_exp((log_w + above).T)[:, None]
+
+
+def no_input_variances(shape: tuple[int, ...]) -> FloatArray:
+    """Return input variances of objects all of whose inputs are exact: zeros that take no memory."""
+    return np.broadcast_to(np.float64(0.0), shape)
 
 
 def _starts(*labels: IntArray) -> IntArray:
