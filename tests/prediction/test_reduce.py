@@ -79,9 +79,10 @@ def test_merging_follows_the_rule(merge, K):
 
 @pytest.mark.skipif(not is_compiled(), reason="not compiled")
 @pytest.mark.parametrize("most", [2, 5, 8])
-def test_both_routes_agree(most):
-    given = mixtures(seed=3)
-    limits = LIMITS | {"most": most}
+@pytest.mark.parametrize("at", [None, 0.8, 0.1, -2.0])  # the last: next to nothing is above the cut
+def test_both_routes_agree(lanes, most, at):
+    given = mixtures(seed=3, at=0.8 if at is None else at)
+    limits = LIMITS | {"most": most, "lower": None if at is None else 0.0, "uncut": -4.0}
     for a, b in zip(reduce.merge(*given, **limits), points.merge(*given, **limits), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-7)
 

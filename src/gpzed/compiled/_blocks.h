@@ -379,8 +379,8 @@ TARGET static int NAME(predict)(const struct predict *c)
 #include "_network.h"
 #include "_coverage.h"
 #include "_points.h"
-#include "_merge.h"
 #include "_mixtures.h"
+#include "_merge.h"
 
 #undef PANEL
 #undef EACH_LANE

@@ -316,6 +316,7 @@ struct merge_work {
     double *fresh;  /* of a component that has changed */
     double *least;  /* of each row of the triangle */
     int64_t *where; /* the column that is */
+    double *cut;    /* four times K: weights, means, factors of variances and cuts of components */
     size_t stride;
     double *end;
 };
@@ -332,6 +333,7 @@ static struct merge_work divide_merge(size_t K, double *next)
     w.fresh = take(&next, w.stride + 8);
     w.least = take(&next, w.stride + 8);
     w.where = (int64_t *)take(&next, w.stride);
+    w.cut = take(&next, 4 * w.stride);
     w.end = next;
     return w;
 }
@@ -456,6 +458,18 @@ static double point_shares(const struct points *c, size_t row, double *shares)
     return sum;
 }
 
+/* 2 Q(a) e^(a^2 / 2) for a from 0 to 6, Q the upper tail of the standard normal, to 2e-13: a polynomial in
+ * (a - 4) / (a + 4) over 1 + 1.2533 a (after Shepherd & Laframboise 1981). */
+INLINE double scaled_tail(double a)
+{
+    double t = (a - 4.0) / (a + 4.0);
+    double p01 = 1.135420136553962 - t * 0.1560734505277288, p23 = -0.02791904633656633 + t * 0.1080166447192254;
+    double p45 = -0.09634321116969162 + t * 0.04926072978792909, p67 = -0.01279600196337488 - t * 0.00103956560703949;
+    double p89 = 0.001835446483875555 - t * 0.0002169098911109279, pab = -0.0002360690633436814 + t * 5.985115707745398e-05;
+    double pcd = 5.605025068809396e-05 + t * 1.000511733178933e-05, t2 = t * t, t4 = t2 * t2;
+    return (p01 + t2 * p23 + t4 * (p45 + t2 * p67) + t4 * t4 * (p89 + t2 * pab + t4 * pcd)) / (1.0 + 1.2533 * a);
+}
+
 /* t with Q(t) = q: a rational approximation (Abramowitz & Stegun 26.2.23), and a step of Halley's method: to 1e-10. */
 static double upper_quantile(double q)
 {
@@ -538,7 +552,7 @@ DISPATCH(points)
 DISPATCH(merge)
 DISPATCH(moments)
 
-size_t gpzed_moments_work_size(const struct moments *c) { return 5 * c->K + 8; }
+size_t gpzed_moments_work_size(const struct moments *c) { return 6 * c->K + 8; }
 
 /* Numbers up to the end of memory that begins at NULL, and as many as alignment may take. */
 static size_t numbers(const double *end) { return (uintptr_t)end / sizeof(double) + 8; }

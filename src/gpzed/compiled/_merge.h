@@ -113,6 +113,15 @@ TARGET static size_t NAME(merge_begin)(const struct merge *c, size_t row, const 
 {
     const double *w = c->weights + row * c->K, *m = c->means + row * c->K, *v = c->variances + row * c->K;
     size_t n = 0;
+    double *cut = k->cut, *shrink = cut + 2 * k->stride;
+    struct gaussians all = {c->K, w, m, v};
+    if (c->lower > -INFINITY &&
+        NAME(cut_lanes)(&all, c->lower, c->uncut, c->series_from, cut, cut + k->stride, shrink, cut + 3 * k->stride)) {
+        w = cut, m = cut + k->stride;
+        for (size_t i = 0; i < c->K; i++)
+            shrink[i] *= v[i];
+        v = shrink;
+    }
     double rest = 0.0, mean = 0.0, square = 0.0, origin = m[0];
     for (size_t i = 0; i < c->K; i++) {
         if (w[i] < c->light) {

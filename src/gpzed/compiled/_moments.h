@@ -23,29 +23,34 @@ static double tail_moments(double alpha, double series_from, double *spread)
     return mills - alpha;
 }
 
-/* Weights w, means and factors of the variances of the components of a row, once cut. */
-static void cut_row(const struct moments *c, size_t row, double *restrict w, double *restrict mean, double *restrict shrink)
+/* Gaussians of a row, before they are cut. */
+struct gaussians {
+    size_t K;
+    const double *weights, *means, *variances;
+};
+
+/* Weights w, means and factors of the variances of the components of a row, once cut at `lower`; those whose cut is farther
+ * out than `uncut` standard deviations stay as they are. With care: all may be far below the cut. */
+static void cut_row(const struct gaussians *c, double lower, double uncut, double series_from, double *restrict w,
+                    double *restrict mean, double *restrict shrink, double *restrict log_tail)
 {
-    size_t K = c->K;
-    const double *weights = c->weights + row * K, *means = c->means + row * K;
-    const double *model = c->model_variances + row * K, *noise = c->noise_variances + row * K;
-    const double *inputs = c->input_variances ? c->input_variances + row * K : NULL;
-    double top = -INFINITY, sum = 0.0, *log_tail = shrink + K;
-    for (size_t k = 0; k < K; k++) {
-        double above = means[k] - c->lower, variance = model[k] + noise[k] + (inputs ? inputs[k] : 0.0);
-        mean[k] = means[k], shrink[k] = 1.0, log_tail[k] = 0.0;
-        if (weights[k] > 0.0 && (above <= 0.0 || above * above < c->uncut * c->uncut * variance)) {
-            double std = sqrt(variance), alpha = -above / std, spread, excess = tail_moments(alpha, c->series_from, &spread);
+    double top = -INFINITY, sum = 0.0;
+    for (size_t k = 0; k < c->K; k++) {
+        double above = c->means[k] - lower;
+        mean[k] = c->means[k], shrink[k] = 1.0, log_tail[k] = 0.0;
+        if (c->weights[k] > 0.0 && (above <= 0.0 || above * above < uncut * uncut * c->variances[k])) {
+            double std = sqrt(c->variances[k]), alpha = -above / std, spread;
+            double excess = tail_moments(alpha, series_from, &spread);
             log_tail[k] = log_upper_tail(alpha);
             shrink[k] = spread;
-            mean[k] = alpha > 0.0 ? c->lower + std * excess : means[k] + std * (excess + alpha);
+            mean[k] = alpha > 0.0 ? lower + std * excess : c->means[k] + std * (excess + alpha);
         }
-        if (weights[k] > 0.0 && log_tail[k] > top)
+        if (c->weights[k] > 0.0 && log_tail[k] > top)
             top = log_tail[k];
     }
-    for (size_t k = 0; k < K; k++)
-        sum += w[k] = weights[k] > 0.0 ? log_tail[k] == top ? weights[k] : weights[k] * exp(log_tail[k] - top) : 0.0;
-    for (size_t k = 0; k < K; k++)
+    for (size_t k = 0; k < c->K; k++)
+        sum += w[k] = c->weights[k] > 0.0 ? log_tail[k] == top ? c->weights[k] : c->weights[k] * exp(log_tail[k] - top) : 0.0;
+    for (size_t k = 0; k < c->K; k++)
         w[k] /= sum;
 }
 

@@ -294,10 +294,11 @@ struct points {
 int gpzed_points(const struct points *c);
 size_t gpzed_points_work_size(const struct points *c);
 
-/* Gaussian mixtures merged to at most `most` components, see `prediction/reduce.py`. */
+/* Gaussian mixtures merged to at most `most` components, by their parts above the cut, see `prediction/reduce.py`. */
 struct merge {
     size_t n, K, most;
     double light, at_once, tolerance;
+    double lower, uncut, series_from;          /* where densities are cut, or -inf */
     const double *weights, *means, *variances; /* (n, K) */
     double *work;
     double *merged;                            /* (3, n, most): weights, means and variances */

@@ -9,6 +9,10 @@ import numpy as np
 from gpzed._types import FloatArray, IntArray
 from gpzed.compiled.binding import call
 
+SERIES_FROM = 30.0
+"""Cut, in standard deviations, beyond which the moments of the tail come from their asymptotic series, whose first
+neglected term is then below 1e-9 of the value, as is the cancellation of the closed form."""
+
 
 def least_loss_points(
     weights: FloatArray,
@@ -49,13 +53,16 @@ def merge(
     light: float,
     at_once: float,
     tolerance: float,
+    lower: float | None = None,
+    uncut: float = 0.0,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Merge the components of each mixture to at most `most`; see `gpzed.prediction.reduce`."""
     n, K = weights.shape
     merged = np.empty((3, n, most))
     mixtures: dict[str, Any] = {"weights": weights, "means": means, "variances": variances}
     assert most >= 2, "light components need a place of their own"
-    limits: dict[str, Any] = {"light": light, "at_once": at_once, "tolerance": tolerance}
+    limits: dict[str, Any] = {"light": light, "at_once": at_once, "tolerance": tolerance, "series_from": SERIES_FROM}
+    limits |= {"lower": -np.inf if lower is None else lower, "uncut": uncut}
     call("merge", n=n, K=K, most=most, **limits, **mixtures, merged=merged)
     return merged[0], merged[1], merged[2]
 
@@ -71,5 +78,12 @@ def mixture_moments(
     fields: dict[str, Any] = {"n": n, "K": K, "n_members": len(members), "n_parts": len(parts), **arrays}
     fields |= {"members": np.append(members[1:], K), "parts": np.append(parts[1:], K)}
     moments = np.empty((4, n))
-    call("moments", lower=-np.inf if lower is None else lower, **constants, **fields, moments=moments)
+    call(
+        "moments",
+        lower=-np.inf if lower is None else lower,
+        series_from=SERIES_FROM,
+        **constants,
+        **fields,
+        moments=moments,
+    )
     return moments

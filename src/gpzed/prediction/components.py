@@ -15,7 +15,6 @@ from gpzed.compiled.binding import is_compiled
 from gpzed.compiled.points import mixture_moments
 from gpzed.prediction import checks
 from gpzed.prediction.mixture import (
-    SERIES_FROM,
     UNCUT,
     Mixture,
     Moments,
@@ -168,7 +167,7 @@ class Components:
             arrays = {name: getattr(self, name) for name in ARRAYS}
             if self._has_exact_inputs:
                 del arrays["input_variances"]
-            found = mixture_moments(arrays, *groups, lower=lower, uncut=UNCUT, series_from=SERIES_FROM)
+            found = mixture_moments(arrays, *groups, lower=lower, uncut=UNCUT)
             return Moments(*(checks.read_only(part) for part in found))
         parts = [np.empty(len(self)) for _ in Moments._fields]
         for rows, mix in self.rows(lower):

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr, ndtri, ndtri_exp
 
 from gpzed._types import AnyArray, FloatArray, IntArray
+from gpzed.compiled.points import SERIES_FROM
 
 LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
 SQRT_HALF = np.sqrt(0.5)
@@ -27,9 +28,6 @@ SQRT_HALF = np.sqrt(0.5)
 UNCUT = -9.0
 # Elements per temporary array: 1 MB, so that a handful of them stays in cache.
 CHUNK_ELEMENTS = 1 << 17
-# Beyond this many standard deviations the moments of the tail come from their asymptotic series, whose
-# first neglected term is then below 1e-9 of the value, as is the cancellation of the closed form.
-SERIES_FROM = 30.0
 
 
 def row_chunks(n: int, columns: int) -> Iterator[slice]:

@@ -67,10 +67,8 @@ def reduced(components: Components, lower: float | None) -> Gaussians:
     for rows in row_chunks(n, components.n_components):
         part = components.take(rows)
         variances = part.model_variances + part.noise_variances + part.input_variances
-        w, m, v = part.weights, part.means, variances
-        if lower is not None:
-            w, m, v = above_cut(w, m, v, lower)
-        w, m, v = substitute(merge)(w, m, v, most=MOST, light=LIGHT, at_once=AT_ONCE, tolerance=TOLERANCE)
+        limits = {"light": LIGHT, "at_once": AT_ONCE, "tolerance": TOLERANCE, "uncut": NEAR_CUT}
+        w, m, v = substitute(merge)(part.weights, part.means, variances, most=MOST, lower=lower, **limits)
         if lower is not None:
             w, m, v = _before_cut(w, m, v, lower)
         for values, given in zip(out, rounded(w, m, np.sqrt(v)), strict=True):
@@ -87,14 +85,20 @@ def merge(
     light: float,
     at_once: float,
     tolerance: float,
+    lower: float | None = None,
+    uncut: float = NEAR_CUT,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Merge the components of each mixture, (n, K), to at most `most`, 2 or more; see the module for the rule.
+
+    Those whose cut at `lower` is farther out than `uncut` standard deviations are not cut.
 
     Returns
     -------
     weights, means, variances : ndarray of shape (n, most)
         Heaviest first; those not used have weight 0, mean 0 and variance 1.
     """
+    if lower is not None:
+        weights, means, variances = above_cut(weights, means, variances, lower, uncut)
     w, m, v = _with_rest(weights, means, variances, light)
     total = _take_in(w, m, v, at_once)
     n, K = w.shape
@@ -182,9 +186,11 @@ def _heaviest(w: FloatArray, m: FloatArray, v: FloatArray, most: int) -> tuple[F
     return out[0], out[1], out[2]
 
 
-def above_cut(w: FloatArray, m: FloatArray, v: FloatArray, lower: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+def above_cut(
+    w: FloatArray, m: FloatArray, v: FloatArray, lower: float, uncut: float = NEAR_CUT
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return weights, means and variances of what is above the cut of each component."""
-    near = np.flatnonzero(_is_near(m - lower, v))
+    near = np.flatnonzero(_is_near(m - lower, v, uncut))
     if not len(near):
         return w, m, v
     w, m, v = w.copy(), m.copy(), v.copy()
@@ -202,9 +208,9 @@ def above_cut(w: FloatArray, m: FloatArray, v: FloatArray, lower: float) -> tupl
     return w / w.sum(axis=1, keepdims=True), m, v
 
 
-def _is_near(above: FloatArray, v: FloatArray) -> BoolArray:
+def _is_near(above: FloatArray, v: FloatArray, uncut: float = NEAR_CUT) -> BoolArray:
     """Tell which components, at this distance above the cut, have a part below it."""
-    return np.asarray(above * np.abs(above) < NEAR_CUT**2 * v)
+    return np.asarray(above * np.abs(above) < uncut**2 * v)
 
 
 def _before_cut(w: FloatArray, m: FloatArray, v: FloatArray, lower: float) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -245,4 +245,4 @@ class PredictionRun:
         if self.seen is None:
             refuse_other_units(self.model.scale, seen, self.plan.info.path, self.plan.units_are_stated)
         self.seen = seen if self.seen is None else self.seen + seen
-        return tabulate(prediction, self.plan.options)
+        return tabulate(prediction, self.plan.options, self.model.regressor.n_threads)
