@@ -427,6 +427,13 @@ def test_auto_grows_with_the_rows_and_shrinks_with_the_freedom():
     assert choose_n_basis(500, 10, get_structure("VC")) <= choose_n_basis(500, 10, get_structure("GL"))
 
 
+def test_few_rows_with_many_inputs_still_have_fifty_basis_functions():
+    from gpzed.gp.covariance import get_structure
+    from gpzed.model.options import choose_n_basis
+
+    assert [choose_n_basis(n, 12, get_structure("VC")) for n in (60, 300, 3000)] == [10, 50, 50]
+
+
 def test_auto_is_stored(wave):
     model = quick(n_basis="auto").fit(*wave)
     assert model.n_basis == "auto"

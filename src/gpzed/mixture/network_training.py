@@ -24,18 +24,23 @@ from gpzed.mixture.network import (
 
 HIDDEN = 64, 64, 64
 """Units of the hidden layers."""
-DROPOUT, LEAST_DROPOUT, MOST_DROPOUT = 3.0, 0.03, 0.1
-"""Part of the hidden units that each row of a batch does without: the first over the root of the number of rows."""
+DROPOUT_ROWS, LEAST_DROPOUT, MOST_DROPOUT = 150.0, 0.03, 0.2
+"""Part of the hidden units that each row of a batch does without: the first over the number of rows."""
 DECAY = 0.01
 """Of the weights, in units of the learning rate."""
 PEAK_RATE = 0.01
-BATCH_ROWS, BATCHES_PER_EPOCH = 128, 80
-"""Rows of a batch, more where there would be more batches than these in a pass over the rows."""
-MIN_STEPS = 1500
+SMALL_BATCH, BATCH_ROWS, BATCHES_PER_EPOCH = 32, 128, 80
+"""Rows of a batch, fewer where there are few rows: noisy steps over-fit less; more where there would be more batches
+than these in a pass over the rows."""
+FEW_BATCHES = 24
+"""Batches of a pass from which on their rows are fewer than `BATCH_ROWS`."""
+N_EPOCHS, MIN_STEPS = 60, 600
 """Few rows are passed over more often than many."""
-TOLERANCE = 0.01
-"""As that of heads: what a network may lose on the held-out rows by longer training."""
-N_EPOCHS = 60
+TOLERANCE, TOLERANCE_ROWS = 0.01, 1.0
+"""As that of heads: what a network may lose on the held-out rows by longer training; more where these are few, the
+second over their number."""
+GIVE_UP = 0.1
+"""The second half of training ends once held-out rows have lost this: as steps become smaller it does not come back."""
 MAX_ROWS = 200_000
 
 
@@ -72,12 +77,13 @@ def fit_network(
     """
     rows, held = rows.single(), None if valid is None else valid.single()
     n = len(rows.y)
-    size = min(n, max(BATCH_ROWS, n // BATCHES_PER_EPOCH))
+    size = min(n, max(SMALL_BATCH, min(BATCH_ROWS, n // FEW_BATCHES), n // BATCHES_PER_EPOCH))
     n_batches = n // size
-    dropout = float(np.clip(DROPOUT / np.sqrt(n), LEAST_DROPOUT, MOST_DROPOUT))
+    dropout = float(np.clip(DROPOUT_ROWS / n, LEAST_DROPOUT, MOST_DROPOUT))
     n_epochs = max(N_EPOCHS, -(-MIN_STEPS // n_batches))
     start = start_network((rows.X.shape[1], *HIDDEN), rows.y, K, rng, np.float32)
     adam = Adam(_pack(start), n_batches * n_epochs, PEAK_RATE, DECAY * _pack([_is_weight(layer) for layer in start]))
+    tolerance = TOLERANCE if held is None else max(TOLERANCE, TOLERANCE_ROWS / len(held.y))
     kept: list[TrainedNetwork] = []
     started = time.perf_counter()
     with single_threaded_blas():
@@ -91,22 +97,23 @@ def fit_network(
                 objective -= value / n
             layers = _unpack(adam.mean, start)
             score = np.nan if held is None else mean_log_likelihood(layers, held)
-            kept = _within(kept, TrainedNetwork(_network(layers), epoch, score))
+            kept = _within(tolerance, kept, TrainedNetwork(_network(layers), epoch, score))
             seconds = time.perf_counter() - started
             if on_epoch is not None and on_epoch(Iteration(epoch, adam.count, seconds, objective, norm, score)):
                 break
-            if max_time is not None and seconds > max_time:
+            is_hopeless = 2 * epoch > n_epochs and score < max(past.score for past in kept) - GIVE_UP
+            if is_hopeless or (max_time is not None and seconds > max_time):
                 break
     if not all(np.isfinite(layer).all() for layer in kept[-1].network.layers):
         raise NumericalError("training of a network broke down: its weights are not finite.")
     return kept[-1]
 
 
-def _within(kept: list[TrainedNetwork], latest: TrainedNetwork) -> list[TrainedNetwork]:
+def _within(tolerance: float, kept: list[TrainedNetwork], latest: TrainedNetwork) -> list[TrainedNetwork]:
     """Epochs whose score is lower than the best so far by no more than the tolerance; the latest without scores."""
     epochs = [*kept, latest]
     best = max(epoch.score for epoch in epochs)
-    return [latest] if np.isnan(best) else [epoch for epoch in epochs if epoch.score >= best - TOLERANCE]
+    return [latest] if np.isnan(best) else [epoch for epoch in epochs if epoch.score >= best - tolerance]
 
 
 def _mask(n: int, units: int, dropout: float, rng: np.random.Generator) -> AnyArray:

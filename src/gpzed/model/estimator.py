@@ -107,8 +107,8 @@ class GPzRegressor(FittedModel):
     Notes
     -----
     With ``n_basis="auto"`` there are five training rows for every free number of the basis functions (centre and
-    shape), but at least 5 and at most 100 basis functions: fewer waste data, more over-fit (measured; see
-    docs/explanation/training.md).
+    shape), but at least 50 basis functions, if there are six rows for each, and at most 100: fewer waste data, more
+    over-fit (measured; see docs/explanation/training.md).
 
     References
     ----------

@@ -25,6 +25,8 @@ Calibration = Literal["global", "local", "noise", "none"]
 
 ROWS_PER_NUMBER = 5.0
 """Training rows per free number of the basis functions (centre and shape) with n_basis="auto"; measured."""
+FEW_BASIS, ROWS_PER_BASIS = 50, 6.0
+"""So many basis functions at least, where there are so many rows for each: priors on shapes and weights tame them."""
 MIN_BASIS, MAX_BASIS = 5, 100
 N_NETWORKS, MIN_NETWORK_ROWS = 5, 100
 """Networks of a committee with n_networks="auto", and rows from which on there are any."""
@@ -183,7 +185,8 @@ def choose_n_networks(model: GPzRegressor, n: int) -> int:
 
 def choose_n_basis(n: int, d: int, structure: Structure) -> int:
     """Choose the number of basis functions for n training rows with d features."""
-    return int(min(max(n / (ROWS_PER_NUMBER * (d + structure.n_shape(d))), MIN_BASIS), MAX_BASIS))
+    few = min(n / ROWS_PER_BASIS, FEW_BASIS)
+    return int(min(max(n / (ROWS_PER_NUMBER * (d + structure.n_shape(d))), few, MIN_BASIS), MAX_BASIS))
 
 
 Check = Callable[[str, Any], None]
