@@ -22,6 +22,10 @@ REACH = 2.5
 """Magnitudes by which errors are extrapolated beyond the rows with both redshifts; they stay constant from there on."""
 SLOPE = 1.0
 """Standard deviation of the prior on how ln scatter and logit of the wrong rate change with a magnitude."""
+FAINT_SLOPE = 1.0
+"""Logit of the wrong rate that is added per magnitude beyond the rows with both redshifts, if these do not show more:
+spectra are had of galaxies that other redshifts are good for, too, and catalogues of many-band redshifts fail e times as
+often a magnitude deeper."""
 MAX_WRONG = 0.5
 
 
@@ -58,7 +62,7 @@ class LabelErrors:
     """Errors of a redshift column as functions of magnitude m, in (1 + z): learned from rows with a better redshift.
 
     A redshift is off by `offset` with scatter ``exp(scatter[0] + scatter[1] (m - middle))``, or it is wrong, with the
-    probability of logit ``wrong[0] + wrong[1] (m - middle)``.
+    probability of logit ``wrong[0] + wrong[1] (m - middle)``, which rises by `FAINT_SLOPE` at least from `faintest` on.
     """
 
     offset: float
@@ -67,12 +71,14 @@ class LabelErrors:
     middle: float
     limits: tuple[float, float]  # magnitudes between which this holds
     n_pairs: int
+    faintest: float = np.inf  # up to where there are rows with both redshifts
 
     def __call__(self, z: FloatArray, magnitude: FloatArray) -> Labels:
         """Return corrected redshifts with their errors; rows without a magnitude have those of the faintest."""
-        m = np.clip(np.nan_to_num(magnitude, nan=self.limits[1]), *self.limits) - self.middle
-        std = np.exp(self.scatter[0] + self.scatter[1] * m) * (1.0 + z)
-        wrong = np.minimum(expit(self.wrong[0] + self.wrong[1] * m), MAX_WRONG)
+        m = np.clip(np.nan_to_num(magnitude, nan=self.limits[1]), *self.limits)
+        std = np.exp(self.scatter[0] + self.scatter[1] * (m - self.middle)) * (1.0 + z)
+        beyond = np.maximum(m - self.faintest, 0.0) * max(FAINT_SLOPE - self.wrong[1], 0.0)
+        wrong = np.minimum(expit(self.wrong[0] + self.wrong[1] * (m - self.middle) + beyond), MAX_WRONG)
         return Labels(z - self.offset * (1.0 + z), std, wrong)
 
     def to_dict(self) -> dict[str, float]:
@@ -111,10 +117,9 @@ def learn_errors(z: FloatArray, better: FloatArray, magnitude: FloatArray) -> La
     start = np.array([centre, np.log(scatter), 0.0, np.log(far / (1.0 - far)), 0.0])
     bounds = [(centre - scatter, centre + scatter), (np.log(1e-6), 0.0), (-3.0, 3.0), (-9.0, 2.0), (-3.0, 3.0)]
     p = minimize(objective, start, method="L-BFGS-B", bounds=bounds).x
-    low, high = np.quantile(m, [0.01, 0.99])
-    return LabelErrors(
-        float(p[0]), (float(p[1]), float(p[2])), (float(p[3]), float(p[4])), middle, (low - REACH, high + REACH), n
-    )
+    low, high = (float(edge) for edge in np.quantile(m, [0.01, 0.99]))
+    scatter_line, wrong_line = (float(p[1]), float(p[2])), (float(p[3]), float(p[4]))
+    return LabelErrors(float(p[0]), scatter_line, wrong_line, middle, (low - REACH, high + REACH), n, high)
 
 
 def combine(first: Labels, others: list[Labels]) -> Labels:

@@ -18,7 +18,6 @@ from gpzed.errors import CatalogError, ConfigError, ConvergenceWarning
 from gpzed.features import MAX_TARGET_ROWS, Split, fit_transformer, photometry_rows, target_weights
 from gpzed.features.bands import POGSON
 from gpzed.features.dimming import Dimmed, Survey, dim
-from gpzed.model.coverage import THRESHOLD
 from gpzed.progress import Progress
 from gpzed.workflows.inputs import ebv_of, needed_columns
 from gpzed.workflows.schema import target_access, target_schema
@@ -31,6 +30,9 @@ HELD_PART = 0.1
 """Galaxies that are held out, with all that is made of them, where no rows are set aside for validation."""
 TRIAL_ROWS = 3_000
 """Rows of each kind that a model is trained on to compare what may be done."""
+OUTSKIRTS = 0.05
+"""Part of the training rows, those with the fewest others around them, beyond which the target is not covered. Where a
+few outliers are among the training rows, that part is known far better than the much smaller one that predictions doubt."""
 MIN_OUTSIDE = 0.05
 """Share of the target that the training rows do not cover from which on dimmed rows are tried."""
 MIN_HELD = 50
@@ -223,7 +225,7 @@ class _Trials:
         self.transformer, self.plain = self._fitted(rows, self.train)
         X, _, X_std = self.transformer.transform(*self.sample)
         coverage = self.plain.predict_distribution(X, X_std=X_std).coverage
-        self.outside = 0.0 if coverage is None else float(np.mean(coverage < THRESHOLD))
+        self.outside = 0.0 if coverage is None else _excess(coverage)
 
     def _fitted(self, rows: Rows, train: IntArray, weights: FloatArray | None = None) -> tuple[Any, Any]:
         """Train one member on some rows."""
@@ -276,6 +278,11 @@ class _Trials:
             name: float(np.average(_crps(transformer, model, test, part), weights=weight))
             for name, (transformer, model) in done.items()
         }
+
+
+def _excess(coverage: FloatArray) -> float:
+    """Return the share of objects in the outskirts of the training rows beyond the share that these have there."""
+    return max(float(np.mean(coverage < OUTSKIRTS)) - OUTSKIRTS, 0.0) / (1.0 - OUTSKIRTS)
 
 
 def _crps(transformer: Any, model: Any, rows: Rows, part: IntArray) -> FloatArray:
