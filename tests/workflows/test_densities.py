@@ -286,7 +286,7 @@ def test_densities_are_all_there_or_refused(folder: Path, tmp_path: Path) -> Non
         evaluate(tmp_path / "part.parquet")
     points = table.select([name for name in table.names if not name.startswith("z_pdf")])
     write_catalog(points.with_columns({"z_weight_1": np.ones(len(table))}), tmp_path / "early.parquet")
-    with pytest.raises(CatalogError, match="in columns like 'z_weight_1'.*; predict again"):
+    with pytest.raises(CatalogError, match=r"in columns like 'z_weight_1'.*; predict again"):
         evaluate(tmp_path / "early.parquet")
 
 
