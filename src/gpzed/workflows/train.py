@@ -15,7 +15,7 @@ import numpy as np
 
 import gpzed
 from gpzed._files import Lock, check_output, discard_leftovers, file_hash
-from gpzed.catalog import Catalog, PhotometrySchema, identify, local_path
+from gpzed.catalog import Catalog, PhotometrySchema, address_of, identify, local_path
 from gpzed.config import RunConfig, as_config
 from gpzed.errors import ConfigError
 from gpzed.evaluation import evaluate
@@ -259,7 +259,7 @@ def _fit(
 def _provenance(rows: TrainingSet) -> dict[str, Any]:
     return {
         "gpzed_version": gpzed.__version__,
-        "catalogue": rows.plan.info.path,
+        "catalogue": address_of(rows.plan.info.path),
         "catalogue_sha256": rows.digest,
         "rows": rows.plan.counts,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
