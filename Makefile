@@ -1,6 +1,6 @@
 # make demo    sets everything up and runs the main job
 # make test    sets everything up, then lint, types, import rules and tests
-# make test-scale   the tests that need Dask and LSDB, workers killed and all
+# make test-scale   the tests that need Dask, LSDB and object storage, workers killed and all
 # make test-rail    the tests of the RAIL plugin, in a separate environment
 # make docs    builds the documentation site in docs/_build/html; warnings are errors
 # make bench   sets everything up and runs the benchmarks (JSON lines)
@@ -53,11 +53,11 @@ slow: $(VENV)/.stamp
 .venv-scale/.stamp: pyproject.toml hatch_build.py $(SOURCES)
 	$(PYTHON) -m venv .venv-scale
 	.venv-scale/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	.venv-scale/bin/python -m pip install --quiet --editable ".[all,lsdb]" --group dev
+	.venv-scale/bin/python -m pip install --quiet --editable ".[all,lsdb,s3]" --group dev --group s3
 	touch $@
 
 test-scale: .venv-scale/.stamp
-	OMP_NUM_THREADS=1 .venv-scale/bin/python -m pytest --run-slow tests/scale $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 .venv-scale/bin/python -m pytest --run-slow tests/scale tests/workflows/test_addresses.py $(PYTEST_ARGS)
 
 faults: $(VENV)/.stamp
 	OMP_NUM_THREADS=1 $(BIN)/python -m faults $(FAULTS_ARGS)

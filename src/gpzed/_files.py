@@ -13,6 +13,7 @@ import secrets
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Self
 
 from gpzed.errors import ConfigError
 
@@ -156,14 +157,21 @@ def _is_same(target: Path, source: Path) -> bool:
 class Lock:
     """A lock file, held by one process until it is released or the process ends, however it ends.
 
+    Parameters
+    ----------
+    path : Path
+        The file; its folder is made if need be.
+    what : path, optional
+        What it stands for in messages; its folder by default.
+
     Raises
     ------
     ConfigError
         If another process holds it.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, what: AnyPath | None = None) -> None:
+        self.path, self.what = path, what or path.parent
         while True:
             path.parent.mkdir(exist_ok=True)
             try:
@@ -201,9 +209,15 @@ class Lock:
             is_held = pid > 0 and _is_running(pid)
         if is_held or machine != platform.node():
             raise ConfigError(
-                f"'{self.path.parent}' is in use by {who}; let it finish, or stop it and add --resume (if there is no "
+                f"'{self.what}' is in use by {who}; let it finish, or stop it and add --resume (if there is no "
                 f"such process, delete '{self.path}')"
             )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.release()
 
     def release(self) -> None:
         """Remove the file, and let others have it."""

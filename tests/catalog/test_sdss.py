@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.resources
 import re
 
 import pytest
@@ -79,26 +80,40 @@ objid,modelMag_u,modelMag_g,modelMag_r,modelMag_i,modelMag_z,modelMagErr_u,model
 1237648720693755918,18.88537,17.48232,16.80384,16.43126,16.15617,0.02621,0.00523,0.00417,0.00422,0.00938,0.08551455,1.68e-05
 1237648720693690487,21.06223,19.23384,17.87532,17.37842,17.04329,0.13311,0.01391,0.00659,0.00629,0.01528,0.2140372,3.63e-05
 """
-"""An answer in the form of the server's: a line with the name of the table, then CSV. Not a recording."""
+"""An answer to our query in the form of the server's: a line with the name of the table, then CSV. Not a recording."""
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
+def server(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> list[dict]:
     """Answer the requests of astroquery, and keep what was asked."""
     sdss = pytest.importorskip("astroquery.sdss")
     asked: list[dict] = []
 
     class Answer:
-        text = ANSWER
+        text = recorded() if getattr(request, "param", None) == "recorded" else ANSWER
 
         def raise_for_status(self) -> None: ...
 
-    def request(self, method, url, **options):
+    def answer(self, method, url, **options):
         asked.append({"url": url, **options["params"]})
         return Answer()
 
-    monkeypatch.setattr(sdss.SDSSClass, "_request", request)
+    monkeypatch.setattr(sdss.SDSSClass, "_request", answer)
     return asked
+
+
+def recorded() -> str:
+    """Return an answer of the server to another query, as astroquery recorded it for tests of its own."""
+    return importlib.resources.files("astroquery.sdss.tests").joinpath("data/xid_sp.txt").read_text()
+
+
+@pytest.mark.parametrize("server", ["recorded"], indirect=True)
+def test_an_answer_that_was_recorded_is_read(server):
+    found = download_sdss(1)
+    assert found["objid"].dtype.kind in "iu"
+    assert found["objid"].tolist() == [1237652943176138868]
+    assert found.floats("z").tolist() == [0.04559058]
+    assert found.metadata["query"] == server[0]["cmd"].strip()
 
 
 def test_a_small_sample_is_fetched(server, tmp_path):

@@ -175,6 +175,13 @@ def test_quiet_means_quiet(call: Call, folder: Path, tmp_path: Path) -> None:
         "predict", folder / "model.gpzed", folder / "survey.parquet", "-o", tmp_path / "o.csv", "--quiet"
     )
     assert (code, text, err) == (0, "", "")
+    survey = read_catalog(folder / "survey.parquet")
+    bands = [name for name in survey.names if name.startswith("mag") and "err" not in name.lower()][:2]
+    exchanged = survey.with_columns({bands[0]: survey[bands[1]], bands[1]: survey[bands[0]]})
+    strange = write(exchanged, tmp_path / "strange.parquet")
+    code, text, err = call("predict", folder / "model.gpzed", strange, "-o", tmp_path / "s.csv", "--quiet")
+    assert (code, text) == (0, "")
+    assert err.startswith("warning: ")
 
 
 def test_sdss_query(call: Call) -> None:

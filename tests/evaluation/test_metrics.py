@@ -104,6 +104,8 @@ def test_errors_all_alike_are_no_outliers():
 def test_odds_by_hand():
     p = Prediction([[0.7, 0.3]], [[0.5, 2.0]], [[0.0001, 0.0001]], [[0.0001, 0.0001]]).changed(point=np.array([0.5]))
     assert odds(p)[0] == pytest.approx(0.7, rel=1e-6)
+    edge = Prediction([[0.7, 0.3]], [[0.5, 0.5 + 1.5 * 0.09]], [[1e-6, 1e-6]], [[1e-6, 1e-6]])
+    assert odds(edge.changed(point=np.array([0.5])))[0] == pytest.approx(1.0, rel=1e-6)  # within 0.098, as in BPZ
     assert odds(p, width=1.5)[0] == pytest.approx(1.0, rel=1e-6)
     assert evaluate([0.5], p)["odds"] == pytest.approx(0.7, rel=1e-6)
     with pytest.raises(ValueError, match="`width` is 0"):

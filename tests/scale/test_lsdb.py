@@ -7,12 +7,14 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import gpzed.distributed.lsdb
-from gpzed.catalog import Catalog, Lists, read_catalog
+from gpzed.catalog import Catalog, Lists, read_catalog, write_catalog
 from gpzed.config import PredictConfig
-from gpzed.errors import ConfigError
+from gpzed.errors import CatalogError, ConfigError, DataWarning
 from gpzed.workflows import load_photoz_model, predict, predict_columns, predict_table, read_predictions, train
 from workflows.galaxy_files import galaxies, quick_config, with_sentinels, write
 
@@ -169,3 +171,68 @@ def test_plain_data_frames_get_lists(folder, committee, survey):
     result = gpzed.distributed.lsdb.predict(survey.head(20), committee)
     assert str(result["z_pdf_mean"].dtype).startswith("list<")
     assert (gpzed.distributed.lsdb.predict(survey.head(0), committee).dtypes == result.dtypes).all()
+
+
+@pytest.fixture(scope="module")
+def fluxes(tmp_path_factory):
+    """A model of fluxes in uJy, and the columns of a survey in nJy."""
+    path, rng = tmp_path_factory.mktemp("fluxes"), np.random.default_rng(2)
+    tables = []
+    for table in (galaxies(400), galaxies(900, seed=8)):
+        columns = {"id": table["id"], "z_spec": table["z_spec"]}
+        for band in "ugr":
+            columns[f"flux_{band}"] = 10 ** (-0.4 * (table[f"mag_{band}"] - 23.9))
+            columns[f"flux_err_{band}"] = columns[f"flux_{band}"] * table[f"mag_err_{band}"] / 1.0857
+        tables.append(columns)
+    names = [f"flux{kind}_{band}" for kind in ("", "_err") for band in "ugr"]
+    write_catalog(Catalog(tables[0], units=dict.fromkeys(names, "uJy")), path / "train.parquet")
+    train(path / "train.parquet", path / "model.gpzed", quick_config())
+    frame = pd.DataFrame(tables[1])
+    frame[names] *= 1000.0
+    frame["ra"], frame["dec"] = rng.uniform(10.0, 60.0, len(frame)), rng.uniform(-30.0, 30.0, len(frame))
+    return path, frame, names
+
+
+def write_sky(frame, path, units=()):
+    """Write a HATS catalogue whose fields have units, as far as given."""
+    sky = lsdb.from_dataframe(frame, ra_column="ra", dec_column="dec", partition_rows=200, catalog_name="sky")
+    sky.write_catalog(path, catalog_name="sky", progress_bar=False)
+    for file in [path / "sky" / "dataset" / "_common_metadata"] if units else []:
+        fields = [
+            field.with_metadata({"unit": units[field.name]}) if field.name in units else field
+            for field in pq.read_schema(file)
+        ]
+        pq.write_metadata(pa.schema(fields), file)
+    return path
+
+
+def test_units_of_the_fields_are_converted(fluxes, tmp_path):
+    path, frame, names = fluxes
+    sky = write_sky(frame, tmp_path / "sky", dict.fromkeys(names, "nJy"))
+    predict(path / "model.gpzed", sky, tmp_path / "out")
+    assert gpzed.evaluate(tmp_path / "out").metrics["rmse"] < 0.05
+    said = gpzed.config.SchemaConfig(unit="nJy")
+    predict(path / "model.gpzed", write_sky(frame, tmp_path / "bare"), tmp_path / "too", schema=said)
+    one, two = (read_predictions(tmp_path / name).prediction.means for name in ("out", "too"))
+    np.testing.assert_allclose(one, two, rtol=1e-6)
+
+
+def test_other_units_are_refused_before_anything_is_computed(fluxes, tmp_path):
+    path, frame, _ = fluxes
+    sky = write_sky(frame, tmp_path / "sky")
+    with pytest.raises(CatalogError, match=r"mag brighter in all bands, a factor of about 1000, as nJy for uJy"):
+        predict(path / "model.gpzed", sky, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    catalogue = lsdb.open_catalog(sky)
+    with pytest.raises(RuntimeError, match=r"not in the units of the training catalogue"):  # LSDB's
+        catalogue.map_partitions(gpzed.distributed.lsdb.predict, load_photoz_model(path / "model.gpzed")).compute()
+
+
+def test_catalogues_unlike_training_are_warned_of(folder, survey, tmp_path):
+    sky = write_sky(survey.rename(columns={"mag_u": "mag_r", "mag_r": "mag_u"}), tmp_path / "sky")
+    with pytest.warns(DataWarning, match=r"outside the coverage.*\(1\) the columns of u and r are exchanged"):
+        report = predict(folder / "model.gpzed", sky, tmp_path / "out")
+    assert len(report.warnings) == 1
+    lacking = write_sky(survey.drop(columns=["mag_u", "mag_err_u"]), tmp_path / "lacking")
+    with pytest.warns(DataWarning, match=r"band u of the model is not used here.*raises z_std from"):
+        predict(folder / "model.gpzed", lacking, tmp_path / "out2")

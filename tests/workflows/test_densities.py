@@ -279,6 +279,17 @@ def test_one_gaussian_needs_no_lists(folder: Path) -> None:
     assert settled(PredictConfig(pdf="mixture"), 1).pdf == "mixture"
 
 
+def test_densities_are_all_there_or_refused(folder: Path, tmp_path: Path) -> None:
+    table = read_catalog(run(folder, "whole.parquet"))
+    write_catalog(table.select([name for name in table.names if name != "z_pdf_std"]), tmp_path / "part.parquet")
+    with pytest.raises(CatalogError, match="some columns of its densities but not 'z_pdf_std'; keep z_pdf_weight, "):
+        evaluate(tmp_path / "part.parquet")
+    points = table.select([name for name in table.names if not name.startswith("z_pdf")])
+    write_catalog(points.with_columns({"z_weight_1": np.ones(len(table))}), tmp_path / "early.parquet")
+    with pytest.raises(CatalogError, match=r"in columns like 'z_weight_1'.*; predict again"):
+        evaluate(tmp_path / "early.parquet")
+
+
 def test_names_are_told_in_groups() -> None:
     text = grouped(["z_phot", "z_q16", "z_q50", "z_q84", "z_pdf_weight", "z_flags"])
     assert text == "z_phot, z_flags, 3 quantiles (z_q16 to z_q84), and the densities in z_pdf_weight"

@@ -601,6 +601,23 @@ def test_a_folder_of_parts_in_use_is_refused(folder: Path, monkeypatch: pytest.M
     parts.rmdir()
 
 
+def test_two_trainings_to_one_output_are_refused(folder: Path) -> None:
+    target, messages = folder / "shared.gpzed", []
+
+    def second(_: object) -> None:
+        for resume in (False, True):
+            with pytest.raises(ConfigError, match=r"shared.gpzed' is in use by process \d+") as caught:
+                train(folder / "train.parquet", target, quick_config(), resume=resume)
+            messages.append(str(caught.value))
+
+    train(folder / "train.parquet", target, quick_config(), run=Run(callback=second))
+    assert messages
+    assert not [file.name for file in folder.glob("*shared.gpzed?*")]
+    (folder / "shared.gpzed.lock").write_text("")  # of a process that was killed
+    train(folder / "train.parquet", target, quick_config())
+    assert not (folder / "shared.gpzed.lock").exists()
+
+
 def test_a_table_in_memory_gives_the_model_and_predictions_of_its_file(folder: Path) -> None:
     table = galaxies(300, seed=3)
     path = write(table, folder / "memory.parquet")

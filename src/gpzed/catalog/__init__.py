@@ -21,7 +21,7 @@ from gpzed.catalog.io import (
 )
 from gpzed.catalog.lists import Lists
 from gpzed.catalog.photometry import Photometry, SentinelReport, Sentinels, Status, extract_photometry
-from gpzed.catalog.remote import is_address, local_path, sent_to
+from gpzed.catalog.remote import address_of, is_address, local_path, sent_to
 from gpzed.catalog.scale import Scale, ScaleSummary
 from gpzed.catalog.schema import PhotometrySchema
 from gpzed.catalog.sdss import casjobs_query, download_sdss
@@ -48,6 +48,7 @@ __all__ = [
     "Sentinels",
     "Status",
     "Writer",
+    "address_of",
     "casjobs_query",
     "catalog_info",
     "download_sdss",

@@ -32,6 +32,17 @@ def dtype_of(pa: Any, kind: Any) -> str | None:
     return "datetime64[D]" if types.is_date32(kind) else None
 
 
+def units_of(schema: Any) -> dict[str, str]:
+    """Return the units that the fields of an Arrow schema have in their metadata, by column."""
+    units = {}
+    for item in schema or ():
+        said = item.metadata or {}
+        unit = (said.get(b"unit") or said.get(b"units") or b"").decode("utf-8", "replace")
+        if unit:
+            units[item.name] = unit
+    return units
+
+
 def is_list(pa: Any, kind: Any) -> bool:
     """Tell whether an Arrow type is that of lists of numbers, each of its own length."""
     types = pa.types

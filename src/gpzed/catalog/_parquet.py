@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpzed.catalog._arrow import dtype_of, is_list, list_type, to_arrow, to_numpy
+from gpzed.catalog._arrow import dtype_of, is_list, list_type, to_arrow, to_numpy, units_of
 from gpzed.catalog._format import METADATA_KEY, Reader, Writer, load_metadata, metadata_entries, reading, require
 from gpzed.catalog.lists import Lists
 from gpzed.catalog.table import Catalog, Note
@@ -62,12 +62,10 @@ class ParquetReader(Reader):
 
     def _describe_schema(self) -> None:
         kinds = {item.name: dtype_of(self._pa, item.type) for item in self._schema} | self._nested_kinds()
-        units, notes = {}, {}
+        units = {name: unit for name, unit in units_of(self._schema).items() if kinds[name]}
+        notes = {}
         for item in self._schema:
             said = {_text(key): _text(text) for key, text in (item.metadata or {}).items()}
-            stored_unit = said.get("unit") or said.get("units")
-            if stored_unit and kinds[item.name]:
-                units[item.name] = stored_unit
             notes[item.name] = Note(said.get("description", ""), said.get("ucd", ""))
         stored = {_text(key): _text(text) for key, text in (self._schema.metadata or {}).items()}
         if METADATA_KEY in stored:

@@ -28,7 +28,7 @@ from gpzed.progress import Progress, Task
 
 STOP_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 """Ask a command to stop: Ctrl-C, a batch system, a terminal that is closed."""
-QUIET = click.option("--quiet", "-q", is_flag=True, help="Print errors and results only.")
+QUIET = click.option("--quiet", "-q", is_flag=True, help="Print results, warnings and errors only.")
 DEBUG = click.option("--debug", is_flag=True, help="Show where in the code an error came from.")
 AGAIN_SECONDS = 0.05
 """After which an interrupt that was swallowed is repeated."""
@@ -124,16 +124,14 @@ class Terminal(Progress):
             self._err.print(escape(text))
 
     def warn(self, text: str) -> None:
-        """Tell something worth a second look."""
+        """Tell something worth a second look; never silent, since a result may be wrong for that reason."""
         self.log.append(f"warning: {text}")
-        if not self.quiet:
-            self._err.print(f"[yellow]warning:[/yellow] {escape(text)}")
+        self._err.print(f"[yellow]warning:[/yellow] {escape(text)}")
 
     def warn_at_once(self, text: str) -> None:
         """Tell something from a signal handler, in whatever was interrupted: no library can be relied on there."""
-        if not self.quiet:
-            with suppress(OSError):
-                os.write(2, f"warning: {text}\n".encode())
+        with suppress(OSError):
+            os.write(2, f"warning: {text}\n".encode())
 
     def error(self, text: str) -> None:
         """Tell why the command failed; never silent."""

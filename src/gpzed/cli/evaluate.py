@@ -36,7 +36,7 @@ def command(files: tuple[str, ...], as_json: bool, quiet: bool, debug: bool, **g
 
     With dz = z_phot - z_spec, RMSE and bias are those of dz / (1 + z_spec): a positive bias means redshifts that are
     too high. FR0.15 is the percentage of objects with |dz| / (1 + z_spec) < 0.15. ODDS is the mean probability within
-    0.06 (1 + z_phot) of z_phot. With --json and one file: one object; with several: a list.
+    0.098 (1 + z_phot) of z_phot, as in BPZ. With --json and one file: one object; with several: a list.
     """
     terminal = Terminal(quiet)
     options = EvaluationOptions(**values_of(EvaluationOptions, given))

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from gpzed._files import file_hash
+from gpzed.catalog import local_path
 from gpzed.cli.console import Terminal
 from gpzed.cli.help import Command
 from gpzed.cli.options import common
@@ -31,7 +32,7 @@ def command(model: str, **given: Any) -> int:
     """Show what MODEL, a file written by `gpzed train` or by `GPzRegressor.save`, holds."""
     terminal = Terminal(given["quiet"])
     stored = load_model(model)
-    facts: dict[str, Any] = {"file": model, "sha256": file_hash(model)}
+    facts: dict[str, Any] = {"file": model, "sha256": file_hash(local_path(model))}
     if isinstance(stored, PhotozModel):
         facts |= _estimator(stored.regressor) | _pipeline(stored)
         lines = _estimator_lines(facts) | _pipeline_lines(facts)

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -21,15 +22,15 @@ from typing import Any
 import numpy as np
 
 from gpzed.catalog import Catalog, CatalogInfo, Lists, PhotometrySchema, identify
-from gpzed.catalog._arrow import to_arrow
+from gpzed.catalog._arrow import to_arrow, units_of
 from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.distributed.connection import connect, require_dask
 from gpzed.errors import CatalogError, ClusterError, ConfigError, MissingDependencyError, ModelFormatError
 from gpzed.model.container import read_bytes
-from gpzed.workflows.cautions import warn_all
+from gpzed.workflows.cautions import Seen, cautions, refuse_other_units, units_are_stated, warn_all
 from gpzed.workflows.columns import GAUSSIANS, added_columns, as_lists, column_dtype, predict_columns, settled
 from gpzed.workflows.inputs import needed_columns
-from gpzed.workflows.model import PhotozModel, load_photoz_model, predict_table
+from gpzed.workflows.model import PhotozModel, load_photoz_model, predict_rows
 from gpzed.workflows.predict import undone_if_changed
 from gpzed.workflows.prediction_plan import PredictionRequest, PredictReport, manifest
 from gpzed.workflows.resume import FinishedChunks
@@ -39,6 +40,8 @@ RUN = "gpzed_run_sha256"
 """Property of a catalogue we write: the hash of all that decides what is in it."""
 NESTED = "z_pdf"
 """Nested column of the Gaussians, with the fields weight, mean and std."""
+LOOK_PARTITIONS, LOOK_ROWS = 10, 2000
+"""Partitions, and rows of each, that are looked at before anything is computed."""
 _models: dict[str, PhotozModel] = {}  # of this process, by their hash
 
 
@@ -112,7 +115,8 @@ def predict(
     frame: Any,
     model: SharedModel | PhotozModel | str | os.PathLike[str],
     options: PredictConfig | None = None,
-    schema: SchemaConfig | None = None,
+    schema: SchemaConfig | PhotometrySchema | None = None,
+    units_stated: bool = False,
 ) -> Any:
     """Add redshifts to one partition: the function for `map_partitions` of LSDB, and of Dask data frames.
 
@@ -124,8 +128,11 @@ def predict(
         Best that of `open_model`. A path is read once by every worker; anything else travels with every partition.
     options : PredictConfig, optional
         Quantiles, components and columns to keep; as stored in the model file by default.
-    schema : SchemaConfig, optional
+    schema : SchemaConfig or PhotometrySchema, optional
         Which column is what, if neither as in training nor to be guessed.
+    units_stated : bool
+        Whether `schema` has the units of the catalogue, which a data frame cannot tell; else photometry on a scale that
+        no catalogue for the model has is refused.
 
     Returns
     -------
@@ -140,7 +147,11 @@ def predict(
     kept = names if options.columns is None else [name for name in names if name in options.columns]
     if len(frame):
         table = Catalog({name: _numbers(frame[name], name) for name in needed_columns(found)})
-        columns = predict_columns(predict_table(trained, table, found, exact=options.exact)[0], options)
+        prediction, _, seen = predict_rows(trained, table, found, exact=options.exact)
+        told = schema if isinstance(schema, SchemaConfig) else SchemaConfig()
+        stated = units_stated or units_are_stated(found, told, {})
+        refuse_other_units(trained.scale, seen, "the catalogue", stated)
+        columns = predict_columns(prediction, options)
     else:
         dtype = column_dtype(options, trained.n_components)
         columns = {name: np.empty((0, *dtype[name].shape), dtype[name].base) for name in dtype.names or ()}
@@ -180,7 +191,9 @@ def _resolve(model: Any) -> PhotozModel:
     return model.get()  # type: ignore[no-any-return]
 
 
-def _schema(names: list[str], trained: PhotozModel, schema: SchemaConfig | None) -> PhotometrySchema:
+def _schema(names: list[str], trained: PhotozModel, schema: SchemaConfig | PhotometrySchema | None) -> PhotometrySchema:
+    if isinstance(schema, PhotometrySchema):
+        return schema
     return matching_schema(names, trained.schema, schema or SchemaConfig(), trained.needs_ebv)
 
 
@@ -215,7 +228,8 @@ def _computing(dask_at: Any) -> Iterator[Any]:
 def predict_hats(request: PredictionRequest) -> PredictReport:
     """Predict for a HATS catalogue and write another one, with the same partitions, index and margins.
 
-    The output is a collection, with right ascension and declination in any case. Flags and sentinels are not counted.
+    The output is a collection, with right ascension and declination in any case. Flags and sentinels are not counted;
+    rows of some partitions tell beforehand what is worth a warning in the catalogue.
     """
     start, lsdb, target = time.perf_counter(), _require_lsdb(), request.output
     if request.pdf_file is not None:
@@ -227,14 +241,14 @@ def predict_hats(request: PredictionRequest) -> PredictReport:
             _models[shared.digest] = request.model.with_threads(request.n_threads)
         opened = lsdb.open_catalog(os.fspath(request.catalogue), columns="all")
         info = opened.hc_structure.catalog_info
-        names = [str(name) for name in opened.columns]
-        schema = request.matching_schema(names)
+        names, units = [str(name) for name in opened.columns], _units(opened)
+        schema = request.matching_schema(names, units)
+        stated = units_are_stated(schema, request.schema, units)
         request.announce(schema)
-        absent = absent_bands_text(schema, request.model.schema, names)
-        warn_all([f"'{request.catalogue}': {absent}: taken as not observed"] if absent else [])
+        said = warn_all(_look(opened, request, schema, stated))
         options = settled(request.options, request.model.n_components)
         options = _with_position(options, names, (info.ra_column, info.dec_column))
-        result = opened.map_partitions(predict, shared, options, request.schema)
+        result = opened.map_partitions(predict, shared, options, schema, stated)
         request.progress.say(f"{len(opened.get_healpix_pixels())} partitions of '{request.catalogue}'")
         run = manifest(request.model, identity, schema, options)
         pdf = request.model.metadata(_no_info(request, names), schema, options)["gpzed_pdf"]
@@ -247,7 +261,39 @@ def predict_hats(request: PredictionRequest) -> PredictReport:
                 identity.check_unchanged()
         n_rows = len(lsdb.open_catalog(target))
     added = tuple(added_columns(options, request.model.n_components))
-    return PredictReport(str(target), n_rows, 0, schema, None, {}, added, time.perf_counter() - start)
+    return PredictReport(str(target), n_rows, 0, schema, None, {}, added, time.perf_counter() - start, said)
+
+
+def _units(opened: Any) -> dict[str, str]:
+    """Return the units of columns that the catalogue has in its metadata, or in its files; LSDB does not read them."""
+    import pyarrow.parquet as pq
+
+    folder = Path(str(opened.hc_structure.catalog_base_dir)) / "dataset"
+    files = [file for file in (next(folder.rglob("*.parquet"), None), folder / "_common_metadata") if file is not None]
+    found: dict[str, str] = {}
+    for file in files:
+        found |= units_of(pq.read_schema(file)) if file.is_file() else {}
+    return found
+
+
+def _look(opened: Any, request: PredictionRequest, schema: PhotometrySchema, stated: bool) -> list[str]:
+    """Return what to say of a catalogue, by rows of partitions that lie far apart; refuse other units at once."""
+    pixels = opened.get_healpix_pixels()
+    chosen = pixels[:: -(-len(pixels) // LOOK_PARTITIONS)]
+    seen: Seen | None = None
+    for pixel in chosen:
+        part = opened[needed_columns(schema)].get_partition(pixel.order, pixel.pixel).compute(progress_bar=False)
+        if not len(part):
+            continue
+        rows = part.iloc[:: -(-len(part) // LOOK_ROWS)]
+        table = Catalog({name: _numbers(rows[name], name) for name in needed_columns(schema)})
+        one = predict_rows(request.model, table, schema)[2]
+        seen = one if seen is None else seen + one
+    if seen is None:
+        return []
+    where = str(request.catalogue)
+    refuse_other_units(request.model.scale, seen, where, stated)
+    return cautions(request.model.scale, seen, where, absent_bands_text(schema, request.model.schema, opened.columns))
 
 
 def _no_info(request: PredictionRequest, names: list[str]) -> CatalogInfo:
@@ -295,6 +341,11 @@ def _write(result: Any, target: Path, properties: dict[str, str], resume: bool, 
     except (RuntimeError, OSError) as error:
         if client is not None and client.status != "running":
             raise ClusterError(f"the Dask cluster was lost ({error}); start it again, then add --resume") from error
+        found = re.match(
+            r"Error applying function predict to partition \d+(?:, pixel [^:]*)?: (.*)", str(error), re.DOTALL
+        )
+        if found:  # LSDB says so of whatever we raise
+            raise CatalogError(found[1]) from error
         raise
 
 

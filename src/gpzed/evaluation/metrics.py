@@ -43,8 +43,9 @@ BRIER_EDGES: FloatArray = np.arange(61, dtype=np.float64) / 10
 """Bins of the Brier score; the outer ones are open, so that every object and all probability fall in some bin."""
 BRIER_CHUNK = 1 << 14
 """Objects whose bin probabilities are in memory at once."""
-ODDS_WIDTH = 0.06
-"""ODDS is the probability within this times 1 + z_phot of z_phot."""
+ODDS_WIDTH = 1.96 * 0.05
+"""ODDS is the probability within this times 1 + z_phot of z_phot: 95 % of a Gaussian with the scatter in dz/(1+z) that
+BPZ expects of photometric redshifts by default (Benitez 2000; version 1.99.3 of the program)."""
 PIT_ENDS = 1e-4
 """PIT values closer than this to 0 or 1 are those of catastrophic outliers."""
 
@@ -118,14 +119,16 @@ def _pit_outlying(z: FloatArray, prediction: Prediction) -> FloatArray:
 def odds(prediction: Prediction, *, width: float = ODDS_WIDTH) -> FloatArray:
     """Return the ODDS of each object, shape (n,): the probability within ``width (1 + z_phot)`` of z_phot.
 
+    Codes differ in the width, and so do the numbers: compare only those of the same width.
+
     Examples
     --------
     >>> from gpzed.prediction import Prediction
-    >>> odds(Prediction.gaussian([0.0], [0.0], [0.06**2])).round(4)
-    array([0.6827])
+    >>> odds(Prediction.gaussian([0.0], [0.0], [0.05**2])).round(4)
+    array([0.95])
     """
     if not width > 0:
-        raise ValueError(f"`width` is {width}; expected a positive number such as {ODDS_WIDTH}.")
+        raise ValueError(f"`width` is {width}; expected a positive number such as {ODDS_WIDTH:g}.")
     z_phot = prediction.z_phot
     reach = width * (1 + z_phot)
     return prediction.cdf(z_phot + reach) - prediction.cdf(z_phot - reach)

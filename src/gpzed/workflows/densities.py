@@ -16,15 +16,28 @@ from gpzed.workflows.columns import GAUSSIANS, GRIDDED
 
 NESTED = ("z_pdf.weight", "z_pdf.mean", "z_pdf.std")
 """The Gaussians in HATS catalogues: fields of one nested column."""
+EARLIER = "z_weight_1"
+"""Densities were written in single columns of that name before there were lists."""
 PARTS = ("z_var_model", "z_var_noise", "z_var_input")
 TINY = float(np.finfo(float).tiny)
 
 
 def density_columns(info: CatalogInfo) -> list[str]:
-    """Return the columns of a file that hold densities."""
+    """Return the columns of a file that hold densities; refuse parts of them, which would pass for single Gaussians."""
     for names in (GAUSSIANS, NESTED):
-        if all(name in info.names for name in names):
+        lost = [name for name in names if name not in info.names]
+        if not lost:
             return list(names)
+        if len(lost) < len(names):
+            raise CatalogError(
+                f"'{info.path}' has some columns of its densities but not {lost[0]!r}; keep {', '.join(names)} "
+                "together, or leave all of them out to have each density taken for a Gaussian"
+            )
+    if EARLIER in info.names:
+        raise CatalogError(
+            f"'{info.path}' has densities in columns like {EARLIER!r}, as a development version of gpzed wrote them; "
+            "predict again"
+        )
     return [GRIDDED] if GRIDDED in info.names else []
 
 

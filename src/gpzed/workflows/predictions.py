@@ -17,6 +17,7 @@ from gpzed.catalog import (
     Catalog,
     CatalogInfo,
     Sentinels,
+    address_of,
     catalog_info,
     local_path,
     read_catalog,
@@ -164,7 +165,7 @@ def _with_truth(read: _Read, source: PredictionSource, need_truth: bool, columns
     others = list(dict.fromkeys(name for name in (identifier, *columns) if name is not None))
     kept = read.table.select(others).take(keep) if others else Catalog({"row": np.flatnonzero(keep)})
     return PredictionFile(
-        read.path, len(keep), np.flatnonzero(keep),
+        address_of(read.path), len(keep), np.flatnonzero(keep),
         read.prediction if chosen.all() else read.prediction[chosen],
         None if z is None else z[keep], column, identifier, found, kept, read.names, read.metadata,
     )  # fmt: skip

@@ -71,7 +71,7 @@ def write_report(
         raise ConfigError(f"`output` is '{target}'; expected a name that ends in .html")
     given = [source if isinstance(source, PredictionSource) else PredictionSource(source) for source in sources]
     inputs = [file for source in given for file in source.files]
-    check_output(target, "the page", inputs if training is None else [*inputs, training])
+    check_output(output, "the page", inputs if training is None else [*inputs, training])
     names = _short_names([source.name for source in given])
     sets = []
     for source, name in zip(given, names, strict=True):

@@ -141,8 +141,8 @@ def select(
     if criteria.needs_truth and not known.any():
         why = "has no column of true redshifts" if file.redshift is None else f"has none in {file.redshift!r}"
         raise CatalogError(
-            f"'{file.path}' {why}, by which to measure the RMSE for --max-rmse; name another column with --redshift, "
-            "or add --expected to go by the RMSE that the predicted variances promise"
+            f"'{file.path}' {why}, by which to measure the RMSE of dz/(1+z) for --max-rmse; name another column with "
+            "--redshift, or add --expected to go by the RMSE that the predicted variances promise"
         )
     try:
         chosen = _choose(file, known, criteria)

@@ -6,6 +6,7 @@ import datetime
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ from typing import Any
 import numpy as np
 
 import gpzed
-from gpzed._files import check_output, discard_leftovers, file_hash
-from gpzed.catalog import Catalog, PhotometrySchema, identify, local_path
+from gpzed._files import Lock, check_output, discard_leftovers, file_hash
+from gpzed.catalog import Catalog, PhotometrySchema, address_of, identify, local_path
 from gpzed.config import RunConfig, as_config
 from gpzed.errors import ConfigError
 from gpzed.evaluation import evaluate
@@ -116,9 +117,27 @@ def train(
         check_output(output, "the model", inputs)
     if run.checkpoint is not None:
         check_output(run.checkpoint, "the checkpoint", [*inputs, output])
-    _check_checkpoints(run, resume)
+    with _held(output):
+        _check_checkpoints(run, resume)
+        return _train(data, output, settled, None if is_path(target) else target, run, progress, on_plan)
+
+
+def _held(output: str | os.PathLike[str] | None) -> AbstractContextManager[object]:
+    """Keep other processes from training to the same output, or resuming what is under way."""
+    return nullcontext() if output is None else Lock(Path(f"{os.fspath(output)}.lock"), output)
+
+
+def _train(
+    data: Any,
+    output: str | os.PathLike[str] | None,
+    settled: RunConfig,
+    target: Any,
+    run: Run,
+    progress: Progress,
+    on_plan: Callable[[TrainingPlan], None] | None,
+) -> PhotozModel:
     with run.client() as client:
-        rows, parts = _prepare(data, settled, progress, None if is_path(target) else target, client)
+        rows, parts = _prepare(data, settled, progress, target, client)
         if on_plan is not None:
             on_plan(rows.plan)
         provenance = _provenance(rows)  # as it is now, not when training ends
@@ -240,7 +259,7 @@ def _fit(
 def _provenance(rows: TrainingSet) -> dict[str, Any]:
     return {
         "gpzed_version": gpzed.__version__,
-        "catalogue": rows.plan.info.path,
+        "catalogue": address_of(rows.plan.info.path),
         "catalogue_sha256": rows.digest,
         "rows": rows.plan.counts,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -16,6 +16,7 @@ from gpzed.catalog import (
     Scale,
     ScaleSummary,
     SentinelReport,
+    address_of,
     extract_photometry,
     local_path,
     read_catalog,
@@ -122,7 +123,7 @@ def prepare(data: Any, config: RunConfig, progress: Progress, target: Any = None
     columns = used_columns(info, schema, config)
     if given is not None:
         return prepare_table(given.catalog(columns), info, schema, config, target, progress)
-    progress.say(f"reading {info.n_rows:,} rows, {len(columns)} columns of '{info.path}'")
+    progress.say(f"reading {info.n_rows:,} rows, {len(columns)} columns of '{address_of(info.path)}'")
     table = read_catalog(data, columns=columns, **config.schema.access)
     return prepare_table(table, info, schema, config, target, progress)
 

@@ -94,12 +94,12 @@
     card("rejection", "Score of the objects kept", "third fill", select("metric", "Metric", page.headings.filter(([name]) => name !== "n")),
       "Objects are kept by predicted variance, the smallest first.");
     card("bias", "Bias", "third fill", select("by", "Bins of"), "Mean of (z_phot − z_spec) / (1 + z_spec) of the objects kept, with its standard error: positive where redshifts are too high.");
-    card("outliers", "Outliers", "third fill", select("trouble", "What to show", [["share", "share"], ["rmse", "RMSE"]]) + select("by-outliers", "Bins of"),
+    card("outliers", "Outliers", "third fill", select("trouble", "What to show", [["share", "share"], ["rmse", "RMSE of Δz/(1+z)"]]) + select("by-outliers", "Bins of"),
       "Share of the objects kept with |z_phot − z_spec| / (1 + z_spec) of 0.15 or more, with its standard error.");
     card("pit", "Probability integral transform", "third fill", "", "Histogram less the flat one of true uncertainties; 95 % of their bars lie in the band. Horns at both ends: uncertainties too small.");
     card("reliability", "Reliability of intervals", "third fill", "", "Share of objects in central intervals less what they promise, in the band for true uncertainties. Below zero: intervals too narrow.");
   } else {
-    card("limits", "Uncertainty against objects kept", "fill", "", "Largest predicted standard deviation among the objects kept, and the RMSE their variances promise.");
+    card("limits", "Uncertainty against objects kept", "fill", "", "Largest predicted standard deviation among the objects kept, and the RMSE of Δz/(1+z) that their variances promise.");
   }
   card("coverage", "Flags and coverage", truth ? "third fill" : "fill", "", "", `<div class="scroll"><table id="flags"></table></div>`);
   card("tomography", "n(z) in tomographic bins", "fill");
@@ -126,7 +126,7 @@
     $("limit").textContent = `${number(set.kept[at])} of ${number(set.n)} objects, σ up to ${set.max_std[at].toPrecision(3)}`;
     const tiles = set.truth
       ? Object.entries(TILES).map(([name, [label, title]]) => [name, label, set.scores.shown[name][at], `all: ${set.scores.shown[name][last]}`, title])
-      : [["expected_rmse", "promised RMSE", set.expected_rmse[at].toFixed(4), `all: ${set.expected_rmse[last].toFixed(4)}`, "RMSE of Δz/(1+z) that the predicted variances promise"],
+      : [["expected_rmse", "promised RMSE Δz/(1+z)", set.expected_rmse[at].toFixed(4), `all: ${set.expected_rmse[last].toFixed(4)}`, "RMSE of Δz/(1+z) that the predicted variances promise"],
         ["max_std", "largest σ", set.max_std[at].toFixed(4), `all: ${set.max_std[last].toFixed(4)}`, "largest predicted standard deviation"]];
     tiles.push(["n", "objects", number(set.kept[at]), `all: ${number(set.n)}`, "objects kept"]);
     $("tiles").innerHTML = tiles.map(([name, label, value, all, title]) =>
