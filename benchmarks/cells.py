@@ -30,9 +30,8 @@ def make_cells(columns: list[np.ndarray], gaps: np.ndarray) -> list[np.ndarray]:
     return [cell for cell in found if cell.sum() >= MIN_ROWS]
 
 
-def judge_cells(pit: np.ndarray, cells: list[np.ndarray]) -> dict[str, float]:
+def judge_cells(inside: np.ndarray, cells: list[np.ndarray]) -> dict[str, float]:
     """Count cells, and those that are off; say which coverage is the worst, and how far cells are off in the mean."""
-    inside = np.abs(pit - 0.5) < INSIDE / 2
     found = np.array([inside[cell].mean() for cell in cells])
     error = np.abs(found - INSIDE)
     chance = np.sqrt(INSIDE * (1 - INSIDE) / np.array([cell.sum() for cell in cells]))

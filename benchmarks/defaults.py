@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from cells import judge_cells, make_cells
+from cells import INSIDE, judge_cells, make_cells
 from common import emit
 from coverage import widened
 from gpzed import train
@@ -95,7 +95,7 @@ def main() -> None:
         say("coverage", "wider", widened(plain, p.coverage, coverage))
     columns, gaps = measured(test, model)
     cells = make_cells([*columns, p.z_phot], gaps)
-    emit({**base, "what": "cells", "variant": "gpzed", **judge_cells(p.cdf(z), cells)})
+    emit({**base, "what": "cells", "variant": "gpzed", **judge_cells(np.abs(p.cdf(z) - 0.5) < INSIDE / 2, cells)})
     X, X_test = features(model, training, test)
     trees = boosting(X, training.floats("z_spec"), X_test, args.seed)
     found = point_metrics(z, trees, "mean")

@@ -34,10 +34,15 @@ class Experiment:
     seconds: float  # of the processor for one run, roughly, until one is recorded
     alone: bool = False  # whether it takes times, and so runs with nothing beside it
     environment: str = ".venv"
+    costs: tuple[float, ...] = ()  # seconds of each run, where they differ much
 
     def command(self, task: str) -> str:
         """Return the command of a run, as its records name it."""
         return f"{self.script} {task}".strip()
+
+    def cost(self, task: str) -> float:
+        """Return the seconds that a run takes, roughly."""
+        return self.costs[self.tasks.index(task)] if self.costs else self.seconds
 
 
 def each(arguments: str, *values: tuple[Any, ...]) -> tuple[str, ...]:
@@ -80,7 +85,7 @@ LISTED = (
         "paper",
         "-m experiments.paper",
         (
-            *paper("simulator", "--figure sinc --figure surface --figure uncertainty --size 10000"),
+            *paper("simulator", "--figure sinc --figure surface"),
             *paper("dc2", f"--table metrics --figure improvement {DC2_FILES}", SEEDS),
             *paper("boss", f"--table metrics --figure improvement {BOSS_FILES}", SEEDS),
             *paper("boss-magnitudes", f"--no-errors --table metrics {BOSS_FILES}", SEEDS),
@@ -90,6 +95,14 @@ LISTED = (
             *paper("simulator", "--figure complexity"),
         ),
         900,
+        costs=(120, *[1200] * 3, *[900] * 3, *[600] * 3, *[2400] * 3, 2400, 15_000, 30_000),
+    ),
+    scores(
+        "local",
+        "local",
+        each("--seed {} --catalogue {}", SEEDS, CATALOGUES),
+        150,
+        environment=".venv-league",  # which has calpit
     ),
     scores("mixtures", "mixtures", each("--seed {} --catalogue {}", SEEDS, CATALOGUES[:3] + CATALOGUES[4:]), 100),
     scores(
@@ -131,6 +144,8 @@ LISTED = (
         ),
         60,
     ),
+    scores("pdfs", "pdfs", each("--seed {} --catalogues {}", SEEDS, ("dc2", "boss", "deep", "vipers", "quasars")), 60),
+    Experiment("gallery", "defaults", "-m experiments.gallery", ("",), 60),
     Experiment("simulator", None, "benchmarks/simulator.py", each("--seed {}", SEEDS), 90),
     Experiment(
         "league-rivals",

@@ -28,6 +28,7 @@ class Task:
     experiment: Experiment
     arguments: str
     done: tuple[Record, ...]  # its records so far
+    typical: float  # seconds of other runs of the experiment, or what is listed
 
     @property
     def command(self) -> str:
@@ -49,7 +50,7 @@ class Task:
     @property
     def seconds(self) -> float:
         """Seconds of processor time that it will take, by what it took last time."""
-        return float(self.done[0]["made"]["seconds"]) if self.done else self.experiment.seconds
+        return float(self.done[0]["made"]["seconds"]) if self.done else self.typical
 
 
 def all_tasks(names: Sequence[str] = ()) -> list[Task]:
@@ -57,10 +58,12 @@ def all_tasks(names: Sequence[str] = ()) -> list[Task]:
     found = []
     for name in names or EXPERIMENTS:
         experiment, records = EXPERIMENTS[name], read_records(name)
+        taken = [record["made"]["seconds"] for record in records if "seconds" in record["made"]]
         for arguments in experiment.tasks:
             command = experiment.command(arguments)
             done = tuple(record for record in records if record["made"]["task"] == command)
-            found.append(Task(experiment, arguments, done))
+            typical = sum(taken) / len(taken) if taken and not experiment.costs else experiment.cost(arguments)
+            found.append(Task(experiment, arguments, done, typical))
     return found
 
 

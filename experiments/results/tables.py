@@ -27,6 +27,14 @@ TABLES: dict[str, View] = {
     "points": View("defaults", ("catalogue", "variant"), POINT, {"what": "point"}),
     "densities": View("defaults", ("catalogue",), DENSITY, {"what": "density", "variant": "gpzed"}),
     "cells": View("defaults", ("catalogue",), ("cells", "cells_off", "worst_cell", "cell_error"), {"what": "cells"}),
+    "local": View(
+        "local",
+        ("catalogue", "method"),
+        ("cells", "cells_off", "worst_cell", "cell_error", "cde_loss", "mll"),
+        {},
+        ("method", "gpzed"),
+        ("cell_error", "cde_loss"),
+    ),
     "recalibration-defaults": View(
         "defaults",
         ("catalogue", "variant"),
@@ -115,6 +123,12 @@ TABLES: dict[str, View] = {
         "soundness",
         ("structure", "heads", "members", "n"),
         ("excess", "mll_before", "mll_after", "coverage_68_before", "coverage_68_after"),
+    ),
+    "pdfs": View(
+        "pdfs",
+        ("catalogue",),
+        ("bytes_per_object", "delta_mll", "delta_crps", "delta_cde", "delta_nz_mean"),
+        {"benchmark": "pdfs"},
     ),
     "simulator": View("simulator", ("sample",), ("median_redshift", "rmse", "fr_0.15", "fr_0.05", "sigma_nmad")),
     # times, as ratios taken in turns
