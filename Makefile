@@ -3,20 +3,20 @@
 # make test-scale   the tests that need Dask, LSDB and object storage, workers killed and all
 # make test-rail    the tests of the RAIL plugin, in a separate environment
 # make docs    builds the documentation site in docs/_build/html; warnings are errors
-# make bench   sets everything up and runs the benchmarks (JSON lines)
+# make bench   sets everything up and measures the speed of evidence and prediction again
 # make paper   reproduces the tables and figures of the paper; PAPER_ARGS="--table metrics --size 10000" for a part
 # make faults  breaks gpzed on purpose, for some minutes, and counts what happens; FAULTS_ARGS="--scale 10" for longer
 # make sanitize  runs the tests of the C kernels under AddressSanitizer and UBSan; minutes
 # make lock    writes requirements-dev.lock anew: the packages of the environment, by version and hash
 # make audit   looks for known vulnerabilities of the packages in that file (asks the network)
-# make league  trains and scores RAIL's codes and gpzed on DC2, in a separate environment
+# make results  measures what docs/results lacks and fills the tables of the pages; RESULTS_ARGS="--list" or "--budget 40m"
 
 PYTHON ?= python3
 VENV := .venv
 SOURCES := $(wildcard src/gpzed/compiled/*.c src/gpzed/compiled/*.h)
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint unit docs slow test-scale faults sanitize lock audit bench paper rivals test-rail league clean
+.PHONY: demo test lint unit docs slow test-scale faults sanitize lock audit bench paper rivals test-rail results clean
 
 $(VENV)/.stamp: pyproject.toml requirements-dev.lock hatch_build.py $(SOURCES)
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "gpzed needs Python 3.11 or later; set PYTHON=python3.11")'
@@ -88,7 +88,10 @@ audit: .venv-lock/.stamp
 	.venv-lock/bin/pip-audit --require-hashes --disable-pip -r requirements-dev.lock
 
 bench: $(VENV)/.stamp
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python -m experiments.results --again --only evidence prediction
+
+results: $(VENV)/.stamp
+	$(BIN)/python -m experiments.results $(RESULTS_ARGS)
 
 paper: $(VENV)/.stamp
 	$(BIN)/python -m experiments.paper $(or $(PAPER_ARGS),--all)
@@ -112,8 +115,9 @@ test-rail: .venv-rail/.stamp
 	.venv-league/bin/python -m pip install --quiet --editable ".[hdf5,parquet]" --editable plugins/rail -r benchmarks/league/requirements.txt
 	touch $@
 
-league: .venv-league/.stamp
-	.venv-league/bin/python benchmarks/league/league.py $(LEAGUE_ARGS)
+.venv-networks/.stamp: benchmarks/rivals/setup_networks.sh
+	benchmarks/rivals/setup_networks.sh
+	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-rail .venv-league .venv-lock .venv-bench .venv-scale build docs/_build docs/reference/api gpzed-demo .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-networks .venv-rail .venv-league .venv-lock .venv-bench .venv-scale build docs/_build docs/reference/api gpzed-demo .mypy_cache .ruff_cache .pytest_cache

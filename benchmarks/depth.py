@@ -1,6 +1,6 @@
 """Training and target of different depth: what errors as noise of the inputs are good for.
 
-    python benchmarks/depth.py > docs/results/depth.jsonl
+    python benchmarks/depth.py --catalogues dc2 --max-train 3000 --max-test 3000 --seed 0
 
 A committee is trained by `gpzed train --errors ...` on a real catalogue, then predicts, by `gpzed predict`, the test
 rows as they are ("deep"), and the same rows with noise added to their fluxes and errors that say so, as a shallower
@@ -80,6 +80,7 @@ def main() -> None:
     parser.add_argument("--factors", default="2,4", help="by which errors grow")
     parser.add_argument("--max-train", type=int, default=None, help="training rows at most, drawn at random")
     parser.add_argument("--max-test", type=int, default=None, help="test rows at most, drawn at random")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--train-options", default="", help="more options of `gpzed train`, like '--members 1'")
     options = parser.parse_args()
     if not options.data_dir.is_dir():
@@ -95,7 +96,18 @@ def main() -> None:
                 paths = [Path(folder) / file for file in ("train.parquet", "m.gpzed", "test.parquet", "out.parquet")]
                 write_catalog(train, paths[0])
                 started = time.perf_counter()
-                run("train", paths[0], "-o", paths[1], "--errors", errors, "--quiet", *options.train_options.split())
+                run(
+                    "train",
+                    paths[0],
+                    "-o",
+                    paths[1],
+                    "--errors",
+                    errors,
+                    "--seed",
+                    options.seed,
+                    "--quiet",
+                    *options.train_options.split(),
+                )
                 seconds = round(time.perf_counter() - started, 1)
                 for depth, table in depths.items():
                     write_catalog(table, paths[2])
@@ -109,7 +121,14 @@ def main() -> None:
                     for rows, which in ((slice(None), "all"), (bright, "bright"), (~bright, "faint")):
                         scores, mean = evaluate(z[rows], prediction[rows]), prediction[rows].mean
                         emit(
-                            {"catalogue": name, "errors": errors, "depth": depth, "rows": which, "n": len(mean)}
+                            {
+                                "catalogue": name,
+                                "seed": options.seed,
+                                "errors": errors,
+                                "depth": depth,
+                                "rows": which,
+                                "n": len(mean),
+                            }
                             | {"slope": round(float(np.polyfit(mean, z[rows], 1)[0]), 4)}
                             | {"std": round(float(np.median(prediction[rows].std)), 4)}
                             | {key: round(scores[key], 4) for key in KEYS}

@@ -1,13 +1,10 @@
 """Missing bands on real catalogues: marginalising beside what is usually done, on rows that took no part in training.
 
-    python benchmarks/missing.py --seeds 3 --output docs/results/missing.jsonl
-    python benchmarks/missing.py --summary docs/results/missing.jsonl
+    python benchmarks/missing.py --catalogue "dc2" --treatment fill --seed 0
 
-Each line is one treatment on one catalogue with one seed, judged by all rows, by those with gaps and by complete ones.
-Lines that the output has already are not computed again. The summary has means over the seeds with their standard
-errors, and what each treatment loses against "marginalise" with the same seed. All models of
-gpzed are the committee that `gpzed train` trains by default (or `--members` of it), whose predictions are quoted and
-cut at zero as by `gpzed predict`; only the treatment of bands without a measurement differs:
+Three lines: judged by all rows, by those with gaps and by complete ones. All models of gpzed are the committee that
+`gpzed train` trains by default (or `--members` of it), whose predictions are quoted and cut at zero as by `gpzed
+predict`; only the treatment of bands without a measurement differs:
 
 - marginalise: the default. The expectation over bands that were not observed, given the others; non-detections as a
   measurement of little flux;
@@ -21,9 +18,9 @@ cut at zero as by `gpzed predict`; only the treatment of bands without a measure
   Gaussian has the variance of a second booster, fitted to squared residuals of rows left out of the first in turn (five
   folds).
 
-"des gaps" is the DES catalogue, which has hardly any gaps, with each band but i taken from a tenth of the
-rows at random, in training and test. DC2 has a test file: seeds differ in the training rows, if these are more than
-`--max-train`, and in the start of training. Of the others half of the rows is for the test, another one with each seed.
+"des-gaps" is the DES catalogue, which has hardly any gaps, with each band but i taken from a tenth of the rows at
+random, in training and test. DC2 has a test file: seeds differ in the training rows, if these are more than `--max-
+train`, and in the start of training. Of the others half of the rows is for the test, another one with each seed.
 Needs the catalogues (`--data-dir`, or GPZED_DATA).
 """
 
@@ -31,12 +28,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import os
-import time
 import warnings
 from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +39,7 @@ import pyarrow.parquet as pq
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import cross_val_predict
 
+from common import emit
 from gpzed import GPzRegressor
 from gpzed.catalog import Catalog, Photometry, Status, extract_photometry, guess_schema
 from gpzed.config import PredictConfig
@@ -59,7 +54,7 @@ CATALOGUES: dict[str, tuple[list[str], str | None]] = {
     "dc2": (["rail_dc2_9816/training"], "rail_dc2_9816/validation"),
     "deep": (["deep23_3dhst_ugrizy/half"], None),
     "des": (DES, None),
-    "des gaps": (DES, None),
+    "des-gaps": (DES, None),
 }
 TREATMENTS: dict[str, dict[str, Any]] = {
     "marginalise": {},
@@ -71,8 +66,6 @@ TREATMENTS: dict[str, dict[str, Any]] = {
     "drop": {"non_detections": "marginalise"},
     "boosting": {"non_detections": "marginalise"},
 }
-SUMMARY = {"rmse": 1.0, "mll": -1.0, "crps": 1.0}
-"""Scores of the table; 1 where a larger one is worse."""
 KEYS = ("rmse", "mll", "crps", "fr_0.15", "fr_0.05", "sigma_nmad", "pit_ks", "coverage_68", "coverage_95")
 
 
@@ -136,7 +129,7 @@ def split(name: str, seed: int, folder: Path, max_train: int) -> tuple[Photometr
     """Training rows and their redshifts, test rows and theirs."""
     files, test_file = CATALOGUES[name]
     train, z = read(folder, files)
-    if name == "des gaps":
+    if name == "des-gaps":
         train = with_gaps(train)
     order = np.random.default_rng([0, seed]).permutation(len(z))
     if test_file is None:
@@ -156,81 +149,28 @@ def judge(prediction: Prediction, z: np.ndarray, gaps: np.ndarray) -> Iterator[d
         yield {"rows": which, "n": int(rows.sum())} | {key: round(scores[key], 4) for key in KEYS if key in scores}
 
 
-def records(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def measure(options: argparse.Namespace) -> None:
-    """Append to the output what it does not have yet."""
-    made = {"members": options.members, "heads": options.heads, "errors": options.errors}
-    made["max_train"] = options.max_train
-    done = [{key: record.get(key) for key in ("catalogue", "seed", "treatment", *made)}
-            for record in records(options.output)]  # fmt: skip
-    for seed, name in product(range(options.seeds), options.catalogues.split(",")):
-        jobs = [{"catalogue": name, "seed": seed, "treatment": which} for which in options.treatments.split(",")]
-        jobs = [job for job in jobs if job | made not in done]
-        if not jobs:
-            continue
-        train, z, test, z_test = split(name, seed, Path(options.data_dir), options.max_train)
-        for job in jobs:
-            started = time.perf_counter()
-            prediction = predict(job["treatment"], train, z, test, seed, options)
-            if job["treatment"] != "boosting":  # which is judged by its own mean
-                prediction = quoted(prediction, PredictConfig())
-            cost = {"n_train": len(z), "seconds": round(time.perf_counter() - started, 1)}
-            lines = [job | scores | made | cost for scores in judge(prediction, z_test, ~test.measured.all(axis=1))]
-            with options.output.open("a") as stream:  # all lines of a job at once: none or all
-                stream.write("".join(json.dumps(line) + "\n" for line in lines))
-            print(json.dumps(lines[0]), flush=True)
-
-
-def summarise(found: list[dict[str, Any]], rows: str) -> Iterator[str]:
-    """Markdown table of means over seeds with standard errors, and of what is lost against "marginalise" by seed."""
-    columns = [*SUMMARY, *(f"{key} lost" for key in SUMMARY)]
-    yield "| catalogue | treatment | seeds | " + " | ".join(columns) + " |"
-    yield "|---" * (len(columns) + 3) + "|"
-    found = [record for record in found if record["rows"] == rows]
-    values = {(record["catalogue"], record["treatment"], record["seed"]): record for record in found}
-    for name, treatment in dict.fromkeys((record["catalogue"], record["treatment"]) for record in found):
-        seeds = [seed for one, other, seed in values if (one, other) == (name, treatment)]
-        own = np.array([[values[name, treatment, seed][key] for key in SUMMARY] for seed in seeds])
-        cells = [with_error(column) for column in own.T]
-        paired = [index for index, seed in enumerate(seeds) if (name, "marginalise", seed) in values]
-        if treatment != "marginalise" and paired:
-            base = np.array([[values[name, "marginalise", seeds[index]][key] for key in SUMMARY] for index in paired])
-            cells += [with_error(column, "+") for column in ((own[paired] - base) * list(SUMMARY.values())).T]
-        cells += [""] * (len(columns) - len(cells))
-        yield f"| {name} | {treatment} | {len(seeds)} | " + " | ".join(cells) + " |"
-
-
-def with_error(values: np.ndarray, sign: str = "") -> str:
-    """Mean, and its standard error if there are several values."""
-    mean = f"{np.mean(values):{sign}.4f}"
-    return mean if len(values) < 2 else f"{mean} ± {np.std(values, ddof=1) / np.sqrt(len(values)):.4f}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", default=os.environ.get("GPZED_DATA", "../shared/data"))
-    parser.add_argument("--output", type=Path, default=Path("missing.jsonl"), help="lines are appended to it")
-    parser.add_argument("--catalogues", default=",".join(CATALOGUES))
-    parser.add_argument("--treatments", default=",".join(TREATMENTS))
+    parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("GPZED_DATA", "../shared/data")))
+    parser.add_argument("--catalogue", choices=list(CATALOGUES), required=True)
+    parser.add_argument(
+        "--treatment", type=lambda text: text.replace("_", " "), choices=list(TREATMENTS), required=True
+    )
     parser.add_argument("--errors", default="none", help="inputs, noise, both or none")
     parser.add_argument("--members", type=int, default=GPzRegressor().n_members)
     parser.add_argument("--heads", type=int, default=GPzRegressor().n_heads)
     parser.add_argument("--max-train", type=int, default=12_000, help="training rows at most, drawn at random")
-    parser.add_argument("--seeds", type=int, default=1, help="how many, from 0 on")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=None, help="all cores by default")
-    parser.add_argument("--summary", type=Path, metavar="FILE", help="measure nothing; print the table of an output")
-    parser.add_argument("--rows", default="all", help='of the table: "all", "with gaps" or "complete"')
     options = parser.parse_args()
-    if options.summary:
-        print("\n".join(summarise(records(options.summary), options.rows)))
-        return
-    if not Path(options.data_dir).is_dir():
-        parser.exit(2, f'no folder "{options.data_dir}"; give the catalogues with --data-dir or GPZED_DATA.\n')
     warnings.simplefilter("ignore", ConvergenceWarning)
-    measure(options)
+    train, z, test, z_test = split(options.catalogue, options.seed, options.data_dir, options.max_train)
+    prediction = predict(options.treatment, train, z, test, options.seed, options)
+    if options.treatment != "boosting":  # which is judged by its own mean
+        prediction = quoted(prediction, PredictConfig())
+    made = {"catalogue": options.catalogue, "seed": options.seed, "treatment": options.treatment, "n_train": len(z)}
+    for scores in judge(prediction, z_test, ~test.measured.all(axis=1)):
+        emit(made | scores)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ the true mean of its objects, and the same had labels been taken for endless.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 import warnings
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 
 import gpzed
+from common import emit
 from gpzed.catalog import read_catalog
 from gpzed.evaluation.realisations import realise
 from gpzed.simulate import simulate_survey
@@ -70,19 +70,6 @@ def mock(columns: dict[str, Any], z: np.ndarray, n_train: int, seed: int, option
     return rows
 
 
-def table(path: Path) -> str:
-    """Return the lines of a file of results as a table for the page."""
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    lines = [
-        "| mocks | bins | in the 68 % interval | pulls | the same, labels taken for endless |",
-        "|---|---|---|---|---|",
-    ]
-    for row in rows:
-        endless = f"{row['inside_endless_labels']:.2f}, {row['pull_std_endless_labels']:.2f}"
-        lines.append(f"| {row['kind']} | {row['bins']} | {row['inside']:.2f} | {row['pull_std']:.2f} | {endless} |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mocks", type=int, default=40, help="of all kinds together")
@@ -92,7 +79,6 @@ def main() -> None:
     parser.add_argument("--heads", type=int, default=8)
     parser.add_argument("--seed", type=int, default=100)
     parser.add_argument("--data-dir", default=os.environ.get("GPZED_DATA", "../shared/data"))
-    parser.add_argument("--output", help="file to append lines to")
     options = parser.parse_args()
     folder = Path(options.data_dir)
     kinds = ["sdss", "lsst", *(name for name, (path, _) in REAL.items() if (folder / path).exists())]
@@ -115,10 +101,7 @@ def main() -> None:
                 line[f"inside{name}"] = round(float(np.mean([row["inside"] for row in own])), 3)
                 line[f"pull_std{name}"] = round(float(np.std([row["pull"] for row in own])), 2)
         line["cpu_seconds"] = round(time.process_time() - started)
-        print(json.dumps(line), flush=True)
-        if options.output:
-            with Path(options.output).open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(line) + "\n")
+        emit(line)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Whether chosen spectra help more than others: few, biased spectra at first, then some more. One JSON line per choice.
 
-    python benchmarks/survey.py > docs/results/survey.jsonl
+    python benchmarks/survey.py --catalogue dc2 --bias bright --seed 0
 
 A model is trained on `--start` objects: of the brightest 40 % ("bright"), of the bluest 60 % ("colour"), or of all
 ("none"). Then `--add` more of the rest get their redshift: chosen as a batch by `gpzed.model.survey`, at random (two
@@ -12,7 +12,6 @@ number of members. Needs the catalogues (`--data-dir`, or GPZED_DATA).
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import warnings
 from pathlib import Path
@@ -37,7 +36,6 @@ CATALOGUES = {
 }
 BIASES = {"bright": 0.4, "colour": 0.6, "none": 1.0}
 KEYS = ("rmse", "mll", "crps", "fr_0.15")
-BETTER = {"rmse": -1, "mll": 1, "crps": -1}
 
 
 def tables(folder: Path, name: str) -> tuple[Catalog, Catalog]:
@@ -63,82 +61,48 @@ def start(pool: Catalog, bias: str, size: int, rng: np.random.Generator) -> np.n
     return rng.permutation(np.flatnonzero(values <= np.quantile(values, BIASES[bias])))[:size]
 
 
-def choices(trained: PhotozModel, pool: Catalog, size: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Rows of the pool by how they were chosen."""
+def choices(trained: PhotozModel, pool: Catalog, size: int, rng: np.random.Generator) -> list[tuple[str, np.ndarray]]:
+    """How rows of the pool were chosen, and which; two draws at random."""
     inputs = make_inputs(pool, trained.schema, trained.sentinels, trained.transformer)
     state = Survey(trained.regressor, inputs.X)
     p = state.prediction
-    return {
-        "none": np.empty(0, dtype=int),
-        "random": rng.permutation(len(pool))[:size],
-        "random again": rng.permutation(len(pool))[:size],
-        "most uncertain": np.argsort(p.std)[-size:],
-        "largest model variance": np.argsort(p.model_variance)[-size:],
-        "survey": state.batch(size, rng=rng)[0],
-    }
-
-
-def summarise(path: Path) -> None:
-    """Print a table of means over the seeds, and in how many seeds the mean of the random draws is beaten."""
-    groups: dict[tuple[str, str, int], dict[str, dict[str, float]]] = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)
-        groups.setdefault((record["catalogue"], record["bias"], record["seed"]), {})[record["chosen"]] = record
-    print(f"| catalogue | bias | chosen | {' | '.join(KEYS)} | better than random ({', '.join(BETTER)}) |")
-    print("|---|---|---|" + "---|" * (len(KEYS) + 1))
-    for name, bias in dict.fromkeys(key[:2] for key in groups):
-        runs = [run for key, run in groups.items() if key[:2] == (name, bias)]
-        for run in runs:
-            draws = [run.pop("random"), run.pop("random again")]
-            run["random"] = {key: float(np.mean([draw[key] for draw in draws])) for key in KEYS}
-        for chosen in ("none", "random", "most uncertain", "largest model variance", "survey"):
-            means = [f"{np.mean([run[chosen][key] for run in runs]):.4g}" for key in KEYS]
-            won = [
-                sum(sign * (run[chosen][key] - run["random"][key]) > 0 for run in runs) for key, sign in BETTER.items()
-            ]
-            text = "" if chosen in ("none", "random") else ", ".join(f"{count}/{len(runs)}" for count in won)
-            print(f"| {name} | {bias} | {chosen} | {' | '.join(means)} | {text} |")
+    return [
+        ("none", np.empty(0, dtype=int)),
+        ("random", rng.permutation(len(pool))[:size]),
+        ("random", rng.permutation(len(pool))[:size]),
+        ("most uncertain", np.argsort(p.std)[-size:]),
+        ("largest model variance", np.argsort(p.model_variance)[-size:]),
+        ("survey", state.batch(size, rng=rng)[0]),
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--data-dir", type=Path, default=Path(os.environ.get("GPZED_DATA") or ROOT.parent / "shared/data")
-    )
-    parser.add_argument("--catalogues", nargs="+", choices=list(CATALOGUES), default=list(CATALOGUES))
-    parser.add_argument("--biases", nargs="+", choices=list(BIASES), default=list(BIASES))
+    default = Path(os.environ.get("GPZED_DATA") or ROOT.parent / "shared/data")
+    parser.add_argument("--data-dir", type=Path, default=default)
+    parser.add_argument("--catalogue", choices=list(CATALOGUES), required=True)
+    parser.add_argument("--bias", choices=list(BIASES), required=True)
     parser.add_argument("--start", type=int, default=1500)
     parser.add_argument("--add", type=int, default=300)
     parser.add_argument("--members", type=int, default=1)
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--summary", type=Path, help="make a table of this file of results instead")
+    parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    if args.summary is not None:
-        summarise(args.summary)
-        return
-    if not args.data_dir.is_dir():
-        parser.exit(2, f'no folder "{args.data_dir}"; give the catalogues with --data-dir or GPZED_DATA.\n')
     warnings.simplefilter("ignore", ConvergenceWarning)
-    settings = [(s, n, b) for s in range(args.seeds) for n in args.catalogues for b in args.biases]
-    for number, name, bias in settings:
-        seed = args.first_seed + number
-        pool, test = tables(args.data_dir, name)
-        schema = resolve_schema(pool.names, SchemaConfig())
-        config = RunConfig.from_dict({"seed": seed, "model": {"n_members": args.members}})
-        rng = np.random.default_rng(seed)
-        first = start(pool, bias, args.start, rng)
-        rest = np.setdiff1d(np.arange(len(pool)), first)
-        trained = train_table(pool.take(first), schema, config)
-        for chosen, rows in choices(trained, pool.take(rest), args.add, rng).items():
-            again = trained
-            if rows.size:
-                again = train_table(pool.take(np.concatenate([first, rest[rows]])), schema, config)
-            scores = evaluate(test.floats("z_spec"), predict_table(again, test)[0])
-            emit(
-                {"catalogue": name, "bias": bias, "seed": seed, "chosen": chosen, "n": len(first) + len(rows)}
-                | {"members": args.members, **{key: round(scores[key], 4) for key in KEYS}}
-            )
+    pool, test = tables(args.data_dir, args.catalogue)
+    schema = resolve_schema(pool.names, SchemaConfig())
+    config = RunConfig.from_dict({"seed": args.seed, "model": {"n_members": args.members}})
+    rng = np.random.default_rng(args.seed)
+    first = start(pool, args.bias, args.start, rng)
+    rest = np.setdiff1d(np.arange(len(pool)), first)
+    trained = train_table(pool.take(first), schema, config)
+    for chosen, rows in choices(trained, pool.take(rest), args.add, rng):
+        again = trained
+        if rows.size:
+            again = train_table(pool.take(np.concatenate([first, rest[rows]])), schema, config)
+        scores = evaluate(test.floats("z_spec"), predict_table(again, test)[0])
+        record = {"catalogue": args.catalogue, "bias": args.bias, "seed": args.seed, "chosen": chosen}
+        record |= {"n": len(first) + len(rows), "members": args.members}
+        emit(record | {key: round(scores[key], 4) for key in KEYS})
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""Run one phase of one code of the league in a separate process: `run_stage.py inform|estimate CODE FOLDER`.
+"""Run one phase of one code of the league: `run_stage.py inform|estimate CODE CATALOGUE SEED FILE FOLDER`.
 
 The last line printed is JSON: wall and processor seconds of the phase without imports, and the peak memory of the
-process with them. `inform` leaves the model in FOLDER, `estimate` the qp file `FOLDER/output.hdf5`. Catalogues are the
-DC2 samples that come with pz-rail-base.
+process with them. `inform` leaves the model in FOLDER, `estimate` the qp file `FOLDER/output.hdf5`.
 """
 
 from __future__ import annotations
@@ -20,18 +19,17 @@ from typing import Any
 
 import numpy as np
 import qp
-from codes import CODES, Code
+from codes import BANDS, CODES, Code
 from rail.core.common_params import lsst_def_maglims, lsst_mag_err_cols
 from rail.core.data import DataHandle, TableHandle
-from rail.utils.path_utils import find_rail_file
 
 GROUP = "photometry"
 MIN_STD = 1e-3  # of the forest: trees may agree exactly
 
 
-def read_dc2(part: str) -> DataHandle:
-    """Return the training or validation sample of pz-rail-base, read."""
-    handle = TableHandle(f"dc2_{part}", path=find_rail_file(f"examples_data/testdata/test_dc2_{part}_9816.hdf5"))
+def read(path: Path) -> DataHandle:
+    """Return a catalogue, read."""
+    handle = TableHandle(path.stem, path=str(path))
     handle.read()
     return handle
 
@@ -40,16 +38,18 @@ def forest_inputs(table: dict[str, np.ndarray]) -> np.ndarray:
     """Magnitudes, non-detections at RAIL's limits, and errors."""
     columns = []
     for (band, limit), error in zip(lsst_def_maglims.items(), lsst_mag_err_cols, strict=True):
+        if band not in table:
+            continue
         unseen = ~np.isfinite(table[band]) | (table[band] > 90.0)
         columns += [np.where(unseen, limit, table[band]), np.where(unseen, 1.0, table[error])]
     return np.column_stack(columns)
 
 
-def forest_inform(table: dict[str, np.ndarray]) -> None:
+def forest_inform(table: dict[str, np.ndarray], seed: int) -> None:
     """Fit scikit-learn's random forest with its defaults on all cores."""
     from sklearn.ensemble import RandomForestRegressor
 
-    forest = RandomForestRegressor(n_jobs=-1, random_state=0).fit(forest_inputs(table), table["redshift"])
+    forest = RandomForestRegressor(n_jobs=-1, random_state=seed).fit(forest_inputs(table), table["redshift"])
     with open("model.pkl", "wb") as stream:
         pickle.dump(forest, stream)
 
@@ -66,25 +66,34 @@ def forest_estimate(table: dict[str, np.ndarray]) -> None:
     ensemble.write_to("output.hdf5")
 
 
-def stage_of(code: Code, phase: str, **more: Any) -> Any:
-    """Make a stage with its own defaults, but for the names of files."""
+def stage_of(code: Code, phase: str, args: argparse.Namespace, **more: Any) -> Any:
+    """Make a stage with its own defaults, but for the names of files and bands, and the seed."""
     module = importlib.import_module(f"rail.estimation.algos.{code.module}")
     kind = getattr(module, code.informer if phase == "inform" else code.estimator)
-    return kind.make_stage(name=f"league_{phase}", hdf5_groupname=GROUP, **code.options, **more)
+    given: dict[str, Any] = {code.seed: args.seed} if code.seed and phase == "inform" else {}
+    if BANDS[args.catalogue] != "ugrizy":
+        bands = [f"mag_{band}_lsst" for band in BANDS[args.catalogue]]
+        given |= {"bands": bands, "err_bands": [f"mag_err_{band}_lsst" for band in BANDS[args.catalogue]]}
+        given |= {"ref_band": "mag_i_lsst", "mag_limits": {band: lsst_def_maglims[band] for band in bands}}
+    options = {**code.options, **given, **more}
+    return kind.make_stage(name=f"league_{phase}", hdf5_groupname=GROUP, **options)
 
 
-def run(phase: str, code: Code) -> tuple[float, float]:
+def run(args: argparse.Namespace, code: Code) -> tuple[float, float]:
     """Run the phase; return wall and processor seconds."""
-    data = read_dc2("training" if phase == "inform" else "validation")
-    if not code.module:
-        work, argument = (forest_inform if phase == "inform" else forest_estimate), data.data[GROUP]
+    data, phase = read(args.file), args.phase
+    os.chdir(args.folder)
+    if not code.module and phase == "inform":
+        work, given = forest_inform, (data.data[GROUP], args.seed)
+    elif not code.module:
+        work, given = forest_estimate, (data.data[GROUP],)
     elif phase == "inform":
-        work, argument = stage_of(code, phase).inform, data
+        work, given = stage_of(code, phase, args).inform, (data,)
     else:
         model = next(Path().glob("model_league_inform.*"))
-        work, argument = stage_of(code, phase, model=str(model)).estimate, data
+        work, given = stage_of(code, phase, args, model=str(model)).estimate, (data,)
     wall, cpu = time.perf_counter(), time.process_time()
-    work(argument)
+    work(*given)
     seconds = time.perf_counter() - wall, time.process_time() - cpu
     if code.module and phase == "estimate":
         Path("output_league_estimate.hdf5").rename("output.hdf5")
@@ -95,11 +104,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("phase", choices=["inform", "estimate"])
     parser.add_argument("code", choices=list(CODES))
+    parser.add_argument("catalogue", choices=list(BANDS))
+    parser.add_argument("seed", type=int)
+    parser.add_argument("file", type=Path)
     parser.add_argument("folder", type=Path)
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    os.chdir(options.folder)
-    wall, cpu = run(options.phase, CODES[options.code])
+    wall, cpu = run(options, CODES[options.code])
     unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kilobytes here
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
     print(json.dumps({"seconds": round(wall, 2), "cpu_seconds": round(cpu, 2), "peak_mb": round(peak)}))

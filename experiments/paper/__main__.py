@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,7 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 @click.option("--max-iter", type=click.IntRange(min=1), help="Limit on iterations; by default that of each estimator.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all that is random.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads to use; all cores by default.")
-@click.option("--format", "formats", multiple=True, type=click.Choice(FORMATS), help="Of the figures; png by default.")
+@click.option(
+    "--format",
+    "formats",
+    multiple=True,
+    type=click.Choice(FORMATS),
+    help="Of the figures; by default lines as svg, others as png.",
+)
+@click.option("--record", is_flag=True, help="Print a JSON line for each file of results, and no tables.")
 @click.option("--done-only", is_flag=True, help="Compute nothing: tables and figures of what is done so far.")
 @click.option("--quick", is_flag=True, help="Everything small: shows that it works, not how well.")
 @schema_options
@@ -66,7 +74,7 @@ def command(everything: bool, tables: tuple[str, ...], figures: tuple[str, ...],
         _show(terminal, _contents(), "", given["as_json"])
         return 0
     chosen = _chosen(everything, tables, figures)
-    formats = tuple(given["formats"]) or ("png",)
+    formats = tuple(given["formats"]) or None
     if given["results"]:
         reports = draw_paper(chosen, given["results"], given["output"], formats=formats)
     else:
@@ -76,7 +84,10 @@ def command(everything: bool, tables: tuple[str, ...], figures: tuple[str, ...],
         terminal.json([{**r.content, "files": [str(path) for path in r.files]} for r in reports])
         return 0
     for report in reports:
-        _print(terminal, report)
+        if given["record"]:
+            terminal.json(report.record)
+        else:
+            _print(terminal, report)
     return 0
 
 
@@ -94,10 +105,17 @@ def _chosen(everything: bool, tables: tuple[str, ...], figures: tuple[str, ...])
 def _bench(given: dict[str, Any]) -> Bench:
     config = with_schema(RunConfig(), given)
     config = config.override("split", min_redshift=given["min_redshift"], max_redshift=given["max_redshift"])
-    source = Source(given["size"], given["seed"], given["catalogue"], given["test"], config, given["errors"])
+    catalogues, tests = (tuple(map(_found, given[name])) for name in ("catalogue", "test"))
+    source = Source(given["size"], given["seed"], catalogues, tests, config, given["errors"])
     effort = Effort(given["seed"], given["max_iter"], given["threads"])
     bench = Bench(source, effort, Path(given["output"]), annz2=given["annz2"])
     return quick_bench(bench) if given["quick"] else bench
+
+
+def _found(path: str) -> str:
+    """Return the path of a catalogue, which may be relative to the folder GPZED_DATA."""
+    folder = os.environ.get("GPZED_DATA")
+    return path if folder is None or Path(path).exists() else str(Path(folder) / path)
 
 
 def _contents() -> Table:

@@ -65,4 +65,4 @@ class Experiment:
     parts: Callable[[Bench], Sequence[Part]]  # the work to do; experiments may share parts
     assemble: Callable[[Sequence[dict[str, Any]]], dict[str, Any]]  # stored parts to the content of its file of results
     draw: Callable[[dict[str, Any]], Any] | None = None  # figure, from that content alone
-    table: Callable[[dict[str, Any]], Table] | None = None
+    table: Callable[..., Table] | None = None  # of that content, or of several that differ by seed

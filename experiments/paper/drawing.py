@@ -24,6 +24,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     "GPVL": {"color": "#0072B2", "ls": ":"},
     "GPVD": {"color": "#0072B2", "ls": "--"},
     "GPVC": {"color": "#000000", "ls": "-", "lw": 1.8, "zorder": 3},
+    "ANN": {"color": "#8a8a8a", "ls": "-."},
     "network, least squares": {"color": "#D55E00", "ls": "--"},
     "network, evidence": {"color": "#E69F00", "ls": "-."},
 }

@@ -1,82 +1,52 @@
-"""Fill the tables of docs/explanation/paper.md from the result files: ``python -m experiments.paper.page``.
-
-A table stands between ``<!-- results: FOLDER/NAME -->`` and ``<!-- results: end -->`` and is generated from
-docs/results/paper/FOLDER/NAME.json, which ``make paper`` wrote. With --figures the figures are redrawn as well.
-"""
+"""Tables and figures of the paper as the pages show them, from the files in docs/results/paper."""
 
 from __future__ import annotations
 
-import argparse
-import re
-from pathlib import Path
 from typing import Any
 
-from experiments.paper.run import EXPERIMENTS, draw_paper
+from experiments.paper.run import EXPERIMENTS, PIXELS
 from experiments.paper.store import read_json
+from experiments.results import epochs
+from experiments.results.records import RESULTS, Record, epoch_of, read_records
+from experiments.results.views import WHAT, describe, markdown
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "explanation" / "paper.md"
-RESULTS = ROOT / "docs" / "results" / "paper"
-FIGURES = dict.fromkeys(
-    ("complexity", "network", "fr", "rejection", "improvement", "bias", "uncertainty", "time"), "svg"
-)
-"""Figures shown on the page, and how they are stored: those of lines as lines, the others as pixels."""
-FIGURES |= dict.fromkeys(("scatter", "sinc", "surface"), "png")
-BLOCK = re.compile(r"(?s)<!-- results: ([\w-]+)/([\w-]+) -->\n.*?<!-- results: end -->")
+FOLDER = RESULTS / "paper"
+MORE_SEEDS = ("-1", "-2")
+"""What is added to the name of a folder for the results of other seeds."""
 
 
-def describe(content: dict[str, Any]) -> str:
-    """Say in a line what a file of results was made from."""
-    data, versions = content["data"] or {}, content["provenance"]
+def what(content: dict[str, Any]) -> str:
+    """Say which rows a file of results was made from."""
+    data = content["data"] or {}
     if "simulator" in data:
-        rows = f"{data['size']:,} simulated galaxies in each set"
-    elif data:
-        rows = " + ".join(f"`{name}`" for name in data["catalogues"])
-        rows += "".join(f", judged by `{name}`" for name in data["tests"])
-    else:
-        rows = "its own data"
-    parts = [rows, f"seed {content['seed']}", f"gpzed {versions['gpzed']}", versions["date"]]
-    if content["data_sha256"]:
-        parts.append(f"rows {content['data_sha256'][0][:12]}")
-    return "; ".join(parts) + f"; {sum(content['seconds'].values()):,.0f} s in all, on a busy machine."
+        return f"{data['size']:,} simulated galaxies in each set"
+    rows = " + ".join(f"`{name}`" for name in data.get("catalogues", ()))
+    return rows + "".join(f", judged by `{name}`" for name in data.get("tests", ())) or "its own data"
+
+
+def records_of(folder: str, name: str) -> list[Record]:
+    """Return the records of a file of results: one for each seed."""
+    experiment = "paper-times" if name == "time" else "paper"
+    folders = [folder, *(folder + more for more in MORE_SEEDS)]
+    found = [one for one in read_records(experiment) if one["experiment"] == name and one["folder"] in folders]
+    return [one for one in found if epoch_of(one) == max(map(epoch_of, found))]
 
 
 def table(folder: str, name: str) -> str:
-    """Return a table of the page, and where it comes from."""
-    content = read_json(RESULTS / folder / f"{name}.json")
-    make = EXPERIMENTS[name].table
-    lines = []
-    if make is not None:
-        made = make(content["results"])
-        lines = ["| " + " | ".join(made.headings) + " |", "|" + "---|" * len(made.headings)]
-        lines += ["| " + " | ".join(row) + " |" for row in made.rows]
-    figure = RESULTS / folder / f"{name}.{FIGURES.get(name)}"
+    """Return a table or figure of a page, where it comes from, and a warning if it is stale."""
+    made, experiment = records_of(folder, name), EXPERIMENTS[name]
+    if not made:
+        return f'*Not measured yet: `make results RESULTS_ARGS="--only paper"`, {folder}/{name}.*'
+    contents = [read_json(FOLDER / one["folder"] / f"{name}.json") for one in made]
+    subject, lines = "kernels" if name == "time" else "paper", []
+    if any(epoch_of(one) != epochs.current(subject) for one in made):
+        lines += [f"> **Stale.** This was measured in an earlier epoch; {WHAT[subject]}.", ""]
+    if experiment.table is not None:
+        found = experiment.table(*(content["results"] for content in contents))
+        lines += [*markdown(iter([list(found.headings), *map(list, found.rows)])), ""]
+    figure = FOLDER / folder / f"{name}.{'png' if name in PIXELS else 'svg'}"
     if figure.exists():
-        lines += ["", f"![{EXPERIMENTS[name].title}](../results/paper/{folder}/{figure.name})"]
-    return "\n".join([*lines, "", f"*{describe(content)}*"])
-
-
-def render(text: str) -> str:
-    """Return the page with its tables regenerated."""
-
-    def replaced(found: re.Match[str]) -> str:
-        folder, name = found.groups()
-        return f"<!-- results: {folder}/{name} -->\n{table(folder, name)}\n<!-- results: end -->"
-
-    return BLOCK.sub(replaced, text)
-
-
-def main() -> None:
-    """Write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--figures", action="store_true", help="redraw the figures of the page")
-    text = PAGE.read_text(encoding="utf-8")
-    if parser.parse_args().figures:
-        for folder, name in BLOCK.findall(text):
-            if name in FIGURES:
-                draw_paper([EXPERIMENTS[name]], RESULTS / folder, formats=[FIGURES[name]])
-    PAGE.write_text(render(text), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+        lines += [f"![{experiment.title}](../results/paper/{folder}/{figure.name})", ""]
+    seeds = f"{len(contents)} seeds" if len(contents) > 1 else f"seed {contents[0]['seed']}"
+    command = 'make results RESULTS_ARGS="--only paper"'
+    return "\n".join([*lines, f"{what(contents[0])}; {seeds}. {describe(made, command)}"])

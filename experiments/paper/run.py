@@ -10,15 +10,18 @@ from typing import Any
 
 from experiments.paper import scores
 from experiments.paper.bench import Bench, Experiment, Table
-from experiments.paper.defaults import DEFAULTS
 from experiments.paper.sinc import SINC
-from experiments.paper.store import ResultError, obtain, provenance, read_json, write_json
+from experiments.paper.store import ResultError, obtain, read_json, write_json
 from experiments.paper.surface import SURFACE
 from experiments.paper.times import TIME
+from experiments.results.records import origin
+from gpzed._files import file_hash
 from gpzed.errors import ConfigError
 from gpzed.plots import figure_style, save_figure
 from gpzed.workflows import Progress
 
+PIXELS = ("scatter", "sinc", "surface")
+"""Figures of many points, which are stored as pixels by default."""
 QUICK_SIZE, QUICK_ITERATIONS, QUICK_BASIS, QUICK_COMPLEXITIES = 500, 15, 10, (5, 10)
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
@@ -35,7 +38,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         scores.NETWORK,
         SINC,
         SURFACE,
-        DEFAULTS,
     )
 }
 """All experiments, in the order of the paper."""
@@ -53,6 +55,13 @@ class PaperReport:
     def table(self) -> Table | None:
         """Its table, if it has one."""
         return None if self.experiment.table is None else self.experiment.table(self.content["results"])
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What names its file of results, and says whether it is still the same."""
+        path = self.files[0]
+        names = {"folder": path.parent.name, "experiment": self.experiment.name, "seed": self.content["seed"]}
+        return names | {"sha256": file_hash(path)}
 
 
 def quick_bench(bench: Bench) -> Bench:
@@ -83,7 +92,7 @@ def run_paper(
     experiments: Sequence[Experiment],
     bench: Bench,
     *,
-    formats: Sequence[str] = ("png",),
+    formats: Sequence[str] | None = None,
     progress: Progress | None = None,
     done_only: bool = False,
 ) -> list[PaperReport]:
@@ -111,7 +120,7 @@ def run_paper(
             "quick": bench.quick,
             "data": bench.identity if hashes else None,
             "data_sha256": sorted(hashes),
-            "provenance": provenance(),
+            "provenance": origin(),
             "seconds": {part["part"]: part["seconds"] for part in parts},
             "results": experiment.assemble(parts),
         }
@@ -126,16 +135,18 @@ def draw_paper(
     results: str | Path,
     folder: str | Path | None = None,
     *,
-    formats: Sequence[str] = ("png",),
+    formats: Sequence[str] | None = None,
 ) -> list[PaperReport]:
     """Draw figures and make tables from the files in the folder `results` alone; figures go there or to `folder`."""
     target = Path(results if folder is None else folder)
     return [_finished(each, Path(results) / f"{each.name}.json", target, formats) for each in experiments]
 
 
-def _finished(experiment: Experiment, path: Path, folder: Path, formats: Sequence[str]) -> PaperReport:
+def _finished(experiment: Experiment, path: Path, folder: Path, formats: Sequence[str] | None) -> PaperReport:
     content = read_json(path)
     files = [path]
+    if formats is None:
+        formats = ("png",) if experiment.name in PIXELS else ("svg",)
     if experiment.draw is not None and formats:
         with figure_style():
             figure = experiment.draw(content["results"])

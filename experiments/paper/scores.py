@@ -13,6 +13,7 @@ from experiments.paper.bench import Bench, Experiment, Table
 from experiments.paper.drawing import PANELS, legend_below, panels
 from experiments.paper.runs import BOX_PARTS, run_part, table_parts, usable
 from experiments.paper.store import Part, ResultError, floats
+from experiments.results.views import cell
 from gpzed.evaluation import (
     BinnedMetrics,
     BoxStatistics,
@@ -41,6 +42,7 @@ REFERENCE = "GPVC"
 FORMATS = {"rmse": ".4f", "mll": ".3f", "fr_0.15": ".2f", "fr_0.05": ".2f"}
 MORE_FORMATS = {"bias": "+.4f", "coverage_68": ".3f"}
 NOT_HERE = "-"
+RMSE = "RMSE of Δz/(1+z)"
 COMPLEXITY_NAMES = ("forest", "SPGP", "GPGL", "GPVL", "GPVC")
 NETWORK_NAMES = ("MLP", "ANN", "GPVL", "GPVC")
 NETWORK_SIZES = (10, 25, 50)
@@ -61,23 +63,19 @@ def _assemble_metrics(parts: Parts) -> Content:
     return {"methods": [{key: part["result"][key] for key in kept if key in part["result"]} for part in parts]}
 
 
-def _table_metrics(content: Content) -> Table:
-    """Return ours with the paper's in brackets."""
+def _table_metrics(*contents: Content) -> Table:
+    """Return ours, means over the seeds with their standard errors, with the paper's in brackets."""
     rows = []
-    for run in content["methods"]:
-        name = run["method"]
+    for runs in zip(*(content["methods"] for content in contents), strict=True):
+        name = runs[0]["method"]
         theirs = _theirs(name, published.METRICS)
-        if "unavailable" in run:
-            missing = [NOT_HERE] * len(MORE_FORMATS)
-            rows.append((name, *(f"{NOT_HERE} ({theirs[key]:g})" for key in FORMATS), *missing, ""))
-            continue
-        texts = [format(run["metrics"][key], form) for key, form in FORMATS.items()]
-        texts = [f"{text} ({theirs[key]:g})" if theirs else text for text, key in zip(texts, FORMATS, strict=True)]
-        others = [format(run["metrics"][key], form) for key, form in MORE_FORMATS.items()]
-        seconds = f"{run['seconds']['train']:.0f}" if "seconds" in run else NOT_HERE
-        rows.append((name, *texts, *others, seconds))
-    headings = ("method", "RMSE", "MLL", "FR0.15 %", "FR0.05 %", "bias", "in 68 %", "train s")
-    return Table(headings, tuple(rows))
+        here = [run for run in runs if "unavailable" not in run]
+        texts = []
+        for key, form in (FORMATS | MORE_FORMATS).items():
+            text = cell([run["metrics"][key] for run in here], form) or NOT_HERE
+            texts.append(f"{text} ({theirs[key]:g})" if key in theirs else text)
+        rows.append((name, *texts))
+    return Table(("method", RMSE, "MLL", "FR0.15 %", "FR0.05 %", "bias", "in 68 %"), tuple(rows))
 
 
 def _complexity_parts(bench: Bench) -> Sequence[Part]:
@@ -118,8 +116,8 @@ def _table_complexity(content: Content) -> Table:
     for name, curve in content["methods"].items():
         for index, size in enumerate(curve["size"]):
             texts = [format(curve[key][index], form) for key, form in FORMATS.items()]
-            rows.append((WORDS.get(name, name), str(size), *texts, f"{curve['seconds'][index]:.0f}"))
-    return Table(("method", "size", "RMSE", "MLL", "FR0.15 %", "FR0.05 %", "training s"), tuple(rows))
+            rows.append((WORDS.get(name, name), str(size), *texts))
+    return Table(("method", "size", RMSE, "MLL", "FR0.15 %", "FR0.05 %"), tuple(rows))
 
 
 def _assemble_fraction(parts: Parts) -> Content:

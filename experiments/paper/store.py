@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import json
 import math
 import os
-import platform
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import gpzed
+from experiments.results.epochs import current
+from experiments.results.records import origin
 from gpzed.errors import GPzError
 from gpzed.workflows import Progress
 
 DIGITS = 6
 """Significant digits of the numbers in the files."""
-PACKAGES = ("numpy", "scipy", "scikit-learn")
 
 
 class ResultError(GPzError):
@@ -41,8 +38,8 @@ class Part:
 
     @property
     def key(self) -> str:
-        """Fingerprint of the inputs and the version of the package."""
-        text = json.dumps([gpzed.__version__, plain(self.inputs)], sort_keys=True)
+        """Fingerprint of the inputs and of the epochs of what is measured."""
+        text = json.dumps([[current("paper"), current("kernels")], plain(self.inputs)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
@@ -69,18 +66,6 @@ def plain(value: Any) -> Any:
 def floats(values: Any) -> Any:
     """Return lists of a file as an array of float64, None as NaN."""
     return np.array(values, dtype=np.float64)
-
-
-def provenance() -> dict[str, Any]:
-    """Return what a result depends on beside its inputs."""
-    return {
-        "gpzed": gpzed.__version__,
-        "python": platform.python_version(),
-        **{package: metadata.version(package) for package in PACKAGES},
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-    }
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -120,7 +105,7 @@ def obtain(part: Part, folder: Path, progress: Progress) -> dict[str, Any]:
         "part": part.name,
         "key": part.key,
         "inputs": part.inputs,
-        "provenance": provenance(),
+        "provenance": origin(),
         "seconds": seconds,
         "result": result,
     }

@@ -8,21 +8,24 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
+from sklearn.neural_network import MLPRegressor
+from threadpoolctl import threadpool_limits
 
 from experiments.data import Rows, Sets
 from experiments.paper import published
 from experiments.paper.bench import Bench, Experiment, Table
 from experiments.paper.drawing import LOOKS, dress, panels
-from experiments.paper.methods import paper_model
+from experiments.paper.methods import METHODS, paper_model
 from experiments.paper.store import Part
 from experiments.rivals.base import Effort
-from experiments.rivals.forest import train_forest
 from experiments.rivals.spgp import SPGPRegressor
 from gpzed._types import FloatArray
 from gpzed.errors import ConvergenceWarning
 from gpzed.plots import plot_complexity
 
-NAMES = ("GPGL", "GPVL", "GPVC", "SPGP", "forest")
+NAMES = ("ANN", "TPZ", "forest", "SPGP", "GPGL", "GPVL", "GPGD", "GPVD", "GPGC", "GPVC")
+TREES = ("TPZ", "forest")
 CENTRE = {"n": 20_000, "d": 10, "m": 100}
 GRIDS = {"n": (5_000, 10_000, 20_000, 40_000), "d": (5, 10, 20, 40), "m": (25, 50, 100, 200, 400)}
 PAPER_RUN = {"n": 100_000, "d": 10, "m": 5}
@@ -30,13 +33,15 @@ PAPER_RUN = {"n": 100_000, "d": 10, "m": 5}
 PAPER_ITERATIONS = 500
 QUICK_CENTRE, QUICK_GRIDS = {"n": 500, "d": 4, "m": 10}, {"n": (250, 500), "d": (2, 4), "m": (5, 10)}
 STEPS = 6
+"""Steps of a run that is timed, less those of a run of one step."""
 
 Formula = tuple[str, Callable[[float, float, float], float]]
 LINEAR: Formula = ("n m d + n m²", lambda n, d, m: n * m * d + n * m**2)
 THEORY: dict[str, Formula] = {
-    **dict.fromkeys(("GPGL", "GPVL", "SPGP"), LINEAR),
-    "GPVC": ("n m d² + n m²", lambda n, d, m: n * m * d**2 + n * m**2),
-    "forest": ("n m d ln n", lambda n, d, m: n * m * d * np.log(n)),
+    "ANN": ("n m d", lambda n, d, m: n * m * d),
+    **dict.fromkeys(("SPGP", "GPGL", "GPVL", "GPGD", "GPVD"), LINEAR),
+    **dict.fromkeys(("GPGC", "GPVC"), ("n m d² + n m²", lambda n, d, m: n * m * d**2 + n * m**2)),
+    **dict.fromkeys(TREES, ("n m d ln n", lambda n, d, m: n * m * d * np.log(n))),
 }
 """Operations of one step (of the whole forest) by Table 3 of the paper."""
 
@@ -48,53 +53,64 @@ def _make_rows(n: int, d: int, seed: int) -> Rows:
     return Rows(X, np.sin(X[:, 0]) + 0.3 * X[:, 1] ** 2 + noise * rng.standard_normal(n))
 
 
-def measure(name: str, size: Mapping[str, int], seed: int, n_threads: int | None) -> float:
-    """Return the fewest seconds seen for one evaluation of objective and gradient; for trees, those of the training.
+def measure(name: str, size: Mapping[str, int], seed: int) -> float:
+    """Return seconds of the processor for one evaluation of objective and gradient; for trees, for the training.
 
-    Trees are trained once; on one thread the seconds are those of the processor, which other programs change little.
+    Those of an evaluation are what a run of some steps takes longer than a run of one step: starts and ends cancel. All
+    on one thread, so that other programs change them little.
     """
     rows, m = _make_rows(size["n"], size["d"], seed), size["m"]
-    if name == "forest":
-        clock = time.process_time if n_threads == 1 else time.perf_counter
-        started = clock()
-        none = rows.head(0)
-        train_forest(Sets(rows, none, none, ()), m, Effort(seed, n_threads=n_threads))
-        return clock() - started
-    common: dict[str, Any] = {"validation_fraction": 0.0, "n_threads": n_threads, "random_state": seed}
-    if name == "SPGP":
-        model: Any = SPGPRegressor(m, init="data", max_iter=STEPS, **common)
+    if name in TREES:
+        sets = Sets(rows, rows.head(0), rows.head(0), tuple(f"mag_{band}" for band in range(size["d"])))
+        started = time.process_time()
+        METHODS[name].train(sets, m, Effort(seed, n_threads=1))
+        return time.process_time() - started
+    (few, first), (many, last) = (_timed(name, rows, m, steps, seed) for steps in (1, 1 + STEPS))
+    return max(last - first, 0.0) / max(many - few, 1)
+
+
+def _timed(name: str, rows: Rows, m: int, steps: int, seed: int) -> tuple[int, float]:
+    """Return evaluations (iterations, of the network) of a run of some steps, and its seconds of the processor."""
+    common: dict[str, Any] = {"validation_fraction": 0.0, "n_threads": 1, "random_state": seed}
+    if name == "ANN":
+        model: Any = MLPRegressor(
+            hidden_layer_sizes=(m,), activation="logistic", solver="lbfgs", max_iter=steps, random_state=seed
+        )
+    elif name == "SPGP":
+        model = SPGPRegressor(m, init="data", max_iter=steps, **common)
     else:
-        model = paper_model(m, name[2:], training={"init": "data", "max_iter": STEPS}, **common)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        history = model.fit(rows.X, rows.z).report_.history
-    seconds = np.diff([step.seconds for step in history])
-    return float(np.min(seconds / np.diff([step.evaluations for step in history])))
+        model = paper_model(m, name[2:], training={"init": "data", "max_iter": steps}, **common)
+    with warnings.catch_warnings(), threadpool_limits(1):
+        for expected in (ConvergenceWarning, SklearnConvergenceWarning):
+            warnings.simplefilter("ignore", expected)
+        started = time.process_time()
+        model.fit(rows.X, rows.z)
+        seconds = time.process_time() - started
+    return model.n_iter_ if name == "ANN" else model.report_.history[-1].evaluations, seconds
 
 
 def _parts(bench: Bench) -> Sequence[Part]:
     centre, grids = (QUICK_CENTRE, QUICK_GRIDS) if bench.quick else (CENTRE, GRIDS)
     paper_run = {**PAPER_RUN, "n": QUICK_CENTRE["n"]} if bench.quick else PAPER_RUN
-    seed, n_threads = bench.effort.seed, bench.effort.n_threads
+    seed = bench.effort.seed
 
     def part(name: str) -> Part:
         def compute() -> dict[str, Any]:
             times: dict[str, list[float]] = {}
             for letter, values in grids.items():
-                times[letter] = [measure(name, {**centre, letter: value}, seed, n_threads) for value in values]
-            once = measure(name, paper_run, seed, n_threads)
+                times[letter] = [measure(name, {**centre, letter: value}, seed) for value in values]
+            once = measure(name, paper_run, seed)
             return {
                 "method": name,
                 "grid": grids,
                 "centre": centre,
                 "seconds": times,
-                "paper_run": {**paper_run, "seconds": once * (1 if name == "forest" else PAPER_ITERATIONS)},
-                "threads": n_threads,
+                "paper_run": {**paper_run, "seconds": once * (1 if name in TREES else PAPER_ITERATIONS)},
             }
 
         return Part(f"time-{name.lower()}", {"grid": grids, "centre": centre, "seed": seed, "method": name}, compute)
 
-    return [part(name) for name in NAMES]
+    return [part(name) for name in NAMES if name == "ANN" or METHODS[name].available()]
 
 
 def exponent(values: Sequence[float], seconds: Sequence[float]) -> float:

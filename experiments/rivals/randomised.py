@@ -27,8 +27,6 @@ from experiments.rivals.base import Effort, Trained
 from gpzed._types import FloatArray, IntArray
 from gpzed.prediction import Prediction
 
-NETWORK_ROWS = 10_000
-"""Most rows a network is trained on."""
 HELD_OUT = 0.25
 """Part of the rows kept to rank by, where there is no validation set."""
 N_NEIGHBOURS = 100
@@ -89,8 +87,7 @@ def _draw_learner(index: int, n: int, rng: np.random.Generator) -> tuple[BaseEst
     network = MLPRegressor(**settings, max_iter=100, early_stopping=True, n_iter_no_change=10, random_state=state)
     whiten = bool(rng.integers(2))
     steps = [StandardScaler(), PCA(whiten=True)] if whiten else [StandardScaler()]
-    rows = rng.choice(n, size=min(n, NETWORK_ROWS), replace=False)
-    return make_pipeline(*steps, network), np.sort(rows), {"kind": "network", "whitened": whiten, **settings}
+    return make_pipeline(*steps, network), np.arange(n), {"kind": "network", "whitened": whiten, **settings}
 
 
 def _fit(learner: BaseEstimator, X: FloatArray, z: FloatArray) -> BaseEstimator:

@@ -1,0 +1,106 @@
+"""`gpzed train` and `gpzed predict` as they come, on real catalogues: a JSON line for each thing to be said of it.
+
+    python benchmarks/defaults.py --catalogue dc2 --seed 0
+
+Trains once on the training rows of a catalogue, and scores the test rows: as written by default; by other numbers
+that might be quoted for each density; without recalibration; without coverage, and with every Gaussian made wider
+instead of one wide Gaussian; how well it is calibrated in cells. Beside it gradient boosting, its size and rate
+chosen by held-out rows, for point estimates. DC2 and BOSS have their own test files; of the others a random 30 % is
+kept for the test. Needs the catalogues (`--data-dir`, or GPZED_DATA).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cells import INSIDE, judge_cells, make_cells
+from common import emit
+from coverage import widened
+from gpzed import train
+from gpzed.catalog import Catalog, extract_photometry
+from gpzed.evaluation import evaluate
+from gpzed.prediction import Prediction
+from gpzed.workflows import PhotozModel, predict_table
+from mixtures import CATALOGUES, ROOT, point_metrics, tables
+from networks import boosting, features
+
+SCORES = (
+    *("rmse", "mll", "crps", "cde_loss", "fr_0.15", "fr_0.05", "sigma_nmad", "bias"),
+    *("pit_ks", "coverage_68", "coverage_95"),
+)
+POINTS = ("best", "mean", "median", "mode")
+
+
+def without(model: PhotozModel, test: Catalog, **parts: Any) -> Prediction:
+    """Predict with some parts of the committee replaced."""
+    committee = model.regressor.committee_
+    model.regressor.committee_ = replace(committee, **parts)
+    try:
+        return predict_table(model, test)[0]
+    finally:
+        model.regressor.committee_ = committee
+
+
+def measured(table: Catalog, model: PhotozModel) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return magnitude and colour of each object, and whether a band is missing."""
+    photometry = extract_photometry(table, model.schema, model.config.sentinels)
+    values = np.where(photometry.measured, photometry.values, np.nan)
+    values = np.where(np.isnan(values), np.nanmedian(values, axis=0), values)
+    middle = values.shape[1] // 2
+    return [values[:, middle], values[:, max(middle - 1, 0)] - values[:, middle]], ~photometry.measured.all(axis=1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    default = Path(os.environ.get("GPZED_DATA") or ROOT.parent / "shared/data")
+    parser.add_argument("--data-dir", type=Path, default=default)
+    parser.add_argument("--catalogue", choices=list(CATALOGUES), required=True)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    training, test = tables(args.data_dir, args.catalogue)
+    z = test.floats("z_spec")
+    started = time.process_time()
+    model = train(training, seed=args.seed)
+    seconds = round(time.process_time() - started, 1)
+    base = {"catalogue": args.catalogue, "seed": args.seed, "n_train": len(training), "n_test": len(test)}
+
+    def say(what: str, variant: str, p: Prediction, **more: Any) -> None:
+        scores = evaluate(z, p)
+        emit({**base, "what": what, "variant": variant, **{key: round(scores[key], 5) for key in SCORES}, **more})
+
+    p = predict_table(model, test)[0]
+    say("density", "gpzed", p, cpu_seconds=seconds, n_basis=model.regressor.n_basis_)
+    for point in POINTS:
+        found = point_metrics(z, p, point)
+        emit({**base, "what": "point", "variant": point, **{key: round(value, 5) for key, value in found.items()}})
+    recalibration = model.regressor.recalibration_
+    factor = {} if recalibration is None else {
+        "factor": float(np.exp(recalibration.log_scale)), "wings": recalibration.wing_weight,
+        "held_out": recalibration.n_rows}  # fmt: skip
+    say("recalibration", "none", without(model, test, recalibration=None))
+    say("recalibration", "global", p, **factor)
+    plain, coverage = without(model, test, coverage=None), model.regressor.coverage_
+    say("coverage", "none", plain)
+    say("coverage", "wide Gaussian", p)
+    if p.coverage is not None and coverage is not None:
+        say("coverage", "wider", widened(plain, p.coverage, coverage))
+    columns, gaps = measured(test, model)
+    cells = make_cells([*columns, p.z_phot], gaps)
+    emit({**base, "what": "cells", "variant": "gpzed", **judge_cells(np.abs(p.cdf(z) - 0.5) < INSIDE / 2, cells)})
+    X, X_test = features(model, training, test)
+    trees = boosting(X, training.floats("z_spec"), X_test, args.seed)
+    found = point_metrics(z, trees, "mean")
+    emit({**base, "what": "density", "variant": "boosting", **{key: round(value, 5) for key, value in found.items()}})
+
+
+if __name__ == "__main__":
+    main()
