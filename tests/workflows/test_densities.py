@@ -161,7 +161,7 @@ def test_mistakes_with_files_apart(folder: Path, tmp_path: Path) -> None:
         ({"pdf_file": tmp_path / "far.parquet"}, "is not in the folder of"),
         ({"pdf_file": folder / "x.csv"}, "csv files hold one number per row"),
         ({"pdf_file": folder / "y.parquet", "options": PredictConfig(pdf="none")}, "`pdf` is 'none'"),
-        ({"pdf_file": folder / "y.parquet", "format": "qp"}, "leave it out for folders and for files of qp"),
+        ({"pdf_file": folder / "y.parquet", "format": "qp"}, "leave it out for folders of files and for files of qp"),
     ):
         with pytest.raises(ConfigError, match=message):
             predict(
