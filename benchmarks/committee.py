@@ -177,9 +177,12 @@ def measure_files(n: int, repeat: int, other: Path | None) -> None:
                     files = model, place / f"{size}.parquet", "-o", output
                     times.append(run_command(checkout, "predict", *files, "--threads", 1, *options))
                 seconds[name].append(times[1] - times[0])
+        sizes = {name: (place / f"{name}.parquet").stat().st_size for name in (*runs, "many")}
     rates = {name: (n - few) / min(values) for name, values in seconds.items()}
     for name in ("densities", "points"):
         line = {"benchmark": "committee files", "n": n, "written": name, "rows_per_second": rates[name]}
+        line |= {"bytes_added_per_row": (sizes[name] - sizes["many"]) / n}
+        line |= {"core_hours_of_1e10_rows": 1e10 / rates[name] / 3600.0}
         if other is not None:
             line |= {"other_rows_per_second": rates["other"], "speedup_over_other": rates[name] / rates["other"]}
         emit({**line, **environment()})
@@ -193,13 +196,16 @@ def measure_scores(folder: Path, name: str) -> None:
         model.save(Path(place, "model.gpzed"))
         model = load_model(Path(place, "model.gpzed"))
     z = test.floats("z_spec")
-    quick, exact = (evaluate(z, predict_table(model, test, exact=way)[0]) for way in (False, True))
+    found = [predict_table(model, test, exact=way)[0] for way in (False, True)]
+    off = np.abs(found[0].model_variance / found[1].model_variance - 1.0)
+    quick, exact = (evaluate(z, prediction) for prediction in found)
     members = [member for member in model.regressor.members_ if member.quick is not None]
     line: dict[str, Any] = {
         "benchmark": "committee scores",
         "catalogue": name,
         "n_test": len(z),
         "quick_members": len(members),
+        "model_variance_off": float(np.median(off)),
     }
     for score in SCORES:
         line |= {score: quick[score], f"{score}_change": quick[score] / exact[score] - 1.0}
