@@ -167,6 +167,24 @@ def test_densities_are_one_nested_column(folder, committee):
     assert np.abs(moments.mean - columns["z_mean"]).max() < 0.01 * read.prediction.std.max()
 
 
+def test_points_and_densities_may_be_apart(folder, committee):
+    predict(committee, folder / "survey", folder / "together")
+    predict(committee, folder / "survey", folder / "points", pdf_file=folder / "densities")
+    points, densities = (lsdb.open_catalog(folder / name) for name in ("points", "densities"))
+    assert "z_phot" in points.columns
+    assert "z_pdf" not in points.columns
+    assert set(densities.columns) - {"id"} == {"ra", "dec", "z_pdf"}
+    assert "z_pdf" in densities.nested_columns
+    both, apart = (read_predictions(folder / name, need_truth=False).prediction for name in ("together", "points"))
+    assert apart.n_components > 1
+    for name in ("z_phot", "mean", "weights", "means", "component_stds"):
+        np.testing.assert_array_equal(getattr(apart, name), getattr(both, name))
+    with pytest.raises(ConfigError, match="is there already"):
+        predict(committee, folder / "survey", folder / "points2", pdf_file=folder / "densities")
+    again = predict(committee, folder / "survey", folder / "points", pdf_file=folder / "densities", resume=True)
+    assert again.n_rows == len(both)
+
+
 def test_plain_data_frames_get_lists(folder, committee, survey):
     result = gpzed.distributed.lsdb.predict(survey.head(20), committee)
     assert str(result["z_pdf_mean"].dtype).startswith("list<")

@@ -17,7 +17,7 @@ from gpzed.errors import CatalogError, ConfigError, DataWarning
 from gpzed.prediction import GriddedPrediction
 from gpzed.prediction.reduce import count
 from gpzed.progress import Progress
-from gpzed.workflows import evaluate, load_photoz_model, predict, read_predictions, train
+from gpzed.workflows import evaluate, load_photoz_model, predict, read_ensemble, read_predictions, train
 from gpzed.workflows.columns import GAUSSIANS, grouped, settled
 from workflows.galaxy_files import galaxies, quick_config, with_sentinels, write
 
@@ -161,7 +161,7 @@ def test_mistakes_with_files_apart(folder: Path, tmp_path: Path) -> None:
         ({"pdf_file": tmp_path / "far.parquet"}, "is not in the folder of"),
         ({"pdf_file": folder / "x.csv"}, "csv files hold one number per row"),
         ({"pdf_file": folder / "y.parquet", "options": PredictConfig(pdf="none")}, "`pdf` is 'none'"),
-        ({"pdf_file": folder / "y.parquet", "format": "qp"}, "leave it out for folders and for files of qp"),
+        ({"pdf_file": folder / "y.parquet", "format": "qp"}, "leave it out for folders of files and for files of qp"),
     ):
         with pytest.raises(ConfigError, match=message):
             predict(
@@ -232,6 +232,21 @@ def test_many_rows_become_an_ensemble_without_a_loop(folder: Path, full: Any) ->
     ensemble = few[np.zeros(100_000, dtype=int)].to_qp()
     assert ensemble.npdf == 100_000
     np.testing.assert_allclose(few.mean, full.mean)
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.hdf5", "apart.parquet", "grid.parquet"])
+def test_files_become_ensembles(folder: Path, full: Any, tmp_path: Path, name: str) -> None:
+    pytest.importorskip("qp")
+    options = PredictConfig(pdf="grid" if name.startswith("grid") else "mixture", pdf_grid=(0.0, 3.0, 301))
+    apart = tmp_path / "pdfs.parquet" if name.startswith("apart") else None
+    predict(folder / "model.gpzed", folder / "survey.parquet", tmp_path / name, options, pdf_file=apart)
+    ensemble = read_ensemble(tmp_path / name)
+    assert ensemble.npdf == len(full)
+    np.testing.assert_allclose(ensemble.ancil["z_phot"], full.z_phot, atol=1e-6)
+    if not name.startswith("grid"):
+        z, few, data = np.linspace(0.1, 2.0, 5), full.reduced(without_cut=True), ensemble.objdata
+        np.testing.assert_allclose(np.sum(data["weights"] * data["means"], axis=1), full.mean, atol=2e-3)
+        np.testing.assert_allclose(ensemble.pdf(z), few.pdf_grid(z), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "astropy", "dict"])

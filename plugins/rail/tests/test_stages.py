@@ -236,12 +236,18 @@ def test_tables_of_other_kinds(training: Table, validation: Table) -> None:
     np.testing.assert_array_equal(found.objdata["means"], estimate(inform(training), validation).objdata["means"])
 
 
-def test_the_four_forms_of_the_ensemble(training: Table, validation: Table) -> None:
-    model = inform(training, n_members=2)
+def test_the_forms_of_the_ensemble(training: Table, validation: Table) -> None:
+    model = inform(training, n_members=2, n_heads=5)
     forms = {kind: estimate(model, validation, name=kind, pdf_type=kind) for kind in
-             ("mixture", "norm", "truncnorm", "grid")}  # fmt: skip
-    assert [form.gen_class.name for form in forms.values()] == ["mixmod", "norm", "truncnorm", "interp"]
-    mixture, norm, cut = (forms[kind] for kind in ("mixture", "norm", "truncnorm"))
+             ("full", "norm", "truncnorm", "grid", "mixture")}  # fmt: skip
+    assert [form.gen_class.name for form in forms.values()] == ["mixmod", "norm", "truncnorm", "interp", "mixmod"]
+    mixture, norm, cut = (forms[kind] for kind in ("full", "norm", "truncnorm"))
+    few = forms["mixture"]
+    assert few.objdata["means"].shape[1] == 8 < mixture.objdata["means"].shape[1]
+    np.testing.assert_allclose(few.ancil["zmean"], mixture.ancil["zmean"], rtol=1e-12)
+    np.testing.assert_allclose(
+        np.sum(few.objdata["weights"] * few.objdata["means"], axis=1), few.ancil["zmean"], atol=2e-3
+    )
     np.testing.assert_allclose(norm.objdata["loc"][:, 0], mixture.ancil["zmean"], rtol=1e-12)
     weights, means, stds = (mixture.objdata[name] for name in ("weights", "means", "stds"))
     variance = np.sum(weights * (stds**2 + (means - mixture.ancil["zmean"][:, None]) ** 2), axis=1)
@@ -251,7 +257,7 @@ def test_the_four_forms_of_the_ensemble(training: Table, validation: Table) -> N
     np.testing.assert_allclose(norm.ancil["zmode"], norm.objdata["loc"][:, 0])
     grid = np.linspace(0.0, 3.0, 301)
     np.testing.assert_allclose(np.trapezoid(forms["grid"].pdf(grid), grid, axis=1), 1.0, atol=1e-3)
-    with pytest.raises(ConfigError, match="`pdf_type` is 'spline'; expected one of mixture, norm"):
+    with pytest.raises(ConfigError, match="`pdf_type` is 'spline'; expected one of mixture, full"):
         estimate(model, validation, pdf_type="spline")
     with pytest.raises(ConfigError, match="expected zmin < zmax"):
         estimate(model, validation, zmin=3.0)

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,11 +28,19 @@ from gpzed.distributed.connection import connect, require_dask
 from gpzed.errors import CatalogError, ClusterError, ConfigError, MissingDependencyError, ModelFormatError
 from gpzed.model.container import read_bytes
 from gpzed.workflows.cautions import Seen, cautions, refuse_other_units, units_are_stated, warn_all
-from gpzed.workflows.columns import GAUSSIANS, added_columns, as_lists, column_dtype, predict_columns, settled
+from gpzed.workflows.columns import (
+    GAUSSIANS,
+    PDF_COLUMNS,
+    added_columns,
+    as_lists,
+    column_dtype,
+    predict_columns,
+    settled,
+)
 from gpzed.workflows.inputs import needed_columns
 from gpzed.workflows.model import PhotozModel, load_photoz_model, predict_rows
 from gpzed.workflows.predict import undone_if_changed
-from gpzed.workflows.prediction_plan import PredictionRequest, PredictReport, manifest
+from gpzed.workflows.prediction_plan import PredictionRequest, PredictReport, check_pdf_output, manifest
 from gpzed.workflows.resume import FinishedChunks
 from gpzed.workflows.schema import absent_bands_text, matching_schema
 
@@ -42,6 +50,8 @@ NESTED = "z_pdf"
 """Nested column of the Gaussians, with the fields weight, mean and std."""
 LOOK_PARTITIONS, LOOK_ROWS = 10, 2000
 """Partitions, and rows of each, that are looked at before anything is computed."""
+Parts = Literal["all", "points", "densities"]
+"""What a catalogue has of the columns of predictions."""
 _models: dict[str, PhotozModel] = {}  # of this process, by their hash
 
 
@@ -117,6 +127,7 @@ def predict(
     options: PredictConfig | None = None,
     schema: SchemaConfig | PhotometrySchema | None = None,
     units_stated: bool = False,
+    parts: Parts = "all",
 ) -> Any:
     """Add redshifts to one partition: the function for `map_partitions` of LSDB, and of Dask data frames.
 
@@ -133,6 +144,8 @@ def predict(
     units_stated : bool
         Whether `schema` has the units of the catalogue, which a data frame cannot tell; else photometry on a scale that
         no catalogue for the model has is refused.
+    parts : {"all", "points", "densities"}
+        Which of the columns of predictions to add.
 
     Returns
     -------
@@ -142,6 +155,7 @@ def predict(
     """
     trained = _resolve(model)
     options = settled(options or trained.config.predict, trained.n_components)
+    options = replace(options, pdf="none") if parts == "points" else options
     names = [str(name) for name in frame.columns]
     found = _schema(names, trained, schema)
     kept = names if options.columns is None else [name for name in names if name in options.columns]
@@ -155,7 +169,9 @@ def predict(
     else:
         dtype = column_dtype(options, trained.n_components)
         columns = {name: np.empty((0, *dtype[name].shape), dtype[name].base) for name in dtype.names or ()}
-    kept = [name for name in kept if name not in columns and name != NESTED]
+    kept = [name for name in kept if name not in columns and name not in PDF_COLUMNS]
+    if parts == "densities":
+        columns = {name: values for name, values in columns.items() if name in PDF_COLUMNS}
     return frame[kept].assign(**_as_frame_columns(as_lists(columns, options), frame))
 
 
@@ -230,10 +246,22 @@ def predict_hats(request: PredictionRequest) -> PredictReport:
 
     The output is a collection, with right ascension and declination in any case. Flags and sentinels are not counted;
     rows of some partitions tell beforehand what is worth a warning in the catalogue.
+    With `pdf_file` the densities are a catalogue of their own, with identifiers and positions; rows are predicted for
+    twice then, since each catalogue is written, and resumed, by itself.
     """
+    if request.pdf_file is None:
+        return _predict_hats(request, "all")
+    options = settled(request.options, request.model.n_components)
+    check_pdf_output(request, options)
+    names = [str(name) for name in _require_lsdb().open_catalog(os.fspath(request.catalogue), columns="all").columns]
+    owner = request.matching_schema(names).id
+    apart = replace(options, columns=() if owner is None else (owner,))
+    _predict_hats(replace(request, output=request.pdf_file, options=apart), "densities")
+    return _predict_hats(request, "points")
+
+
+def _predict_hats(request: PredictionRequest, parts: Parts) -> PredictReport:
     start, lsdb, target = time.perf_counter(), _require_lsdb(), request.output
-    if request.pdf_file is not None:
-        raise ConfigError("`pdf_file` is for one catalogue file; HATS catalogues have their densities nested in them")
     identity = identify(request.catalogue)
     with _computing(request.cluster) as client:
         shared = open_model(request.model, client)
@@ -248,10 +276,12 @@ def predict_hats(request: PredictionRequest) -> PredictReport:
         said = warn_all(_look(opened, request, schema, stated))
         options = settled(request.options, request.model.n_components)
         options = _with_position(options, names, (info.ra_column, info.dec_column))
-        result = opened.map_partitions(predict, shared, options, schema, stated)
+        result = opened.map_partitions(predict, shared, options, schema, stated, parts)
         request.progress.say(f"{len(opened.get_healpix_pixels())} partitions of '{request.catalogue}'")
-        run = manifest(request.model, identity, schema, options)
+        run = {**manifest(request.model, identity, schema, options), "parts": parts}
         pdf = request.model.metadata(_no_info(request, names), schema, options)["gpzed_pdf"]
+        if parts == "points" and request.pdf_file is not None:
+            pdf = {**pdf, "file": request.pdf_file.name}
         written = {"gpzed_model_sha256": shared.digest, RUN: _digest(run), "gpzed_pdf": json.dumps(pdf)}
         if request.resume and _is_complete(target, written[RUN]):
             request.progress.say(f"'{target}' is complete already")
@@ -260,7 +290,7 @@ def predict_hats(request: PredictionRequest) -> PredictReport:
                 _write(result, target, written, request.resume, client)
                 identity.check_unchanged()
         n_rows = len(lsdb.open_catalog(target))
-    added = tuple(added_columns(options, request.model.n_components))
+    added = tuple(added_columns(options, request.model.n_components))  # in both, if there are two
     return PredictReport(str(target), n_rows, 0, schema, None, {}, added, time.perf_counter() - start, said)
 
 

@@ -190,7 +190,7 @@ def above_cut(
     w: FloatArray, m: FloatArray, v: FloatArray, lower: float, uncut: float = NEAR_CUT
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return weights, means and variances of what is above the cut of each component."""
-    near = np.flatnonzero(_is_near(m - lower, v, uncut))
+    near = np.flatnonzero(_is_near(m - lower, v, uncut) & (w > 0.0))
     if not len(near):
         return w, m, v
     w, m, v = w.copy(), m.copy(), v.copy()

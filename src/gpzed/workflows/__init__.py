@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpzed.progress import Progress, Task
 from gpzed.workflows.columns import predict_columns
+from gpzed.workflows.ensemble import read_ensemble
 from gpzed.workflows.evaluate import Evaluation, EvaluationOptions, evaluate, improvements
 from gpzed.workflows.model import PhotozModel, load_model, load_photoz_model, predict_table
 from gpzed.workflows.photoz_catalog import PhotozCatalog
@@ -38,6 +39,7 @@ __all__ = [
     "predict",
     "predict_columns",
     "predict_table",
+    "read_ensemble",
     "read_predictions",
     "select",
     "train",

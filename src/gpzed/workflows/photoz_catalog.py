@@ -9,14 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from gpzed._types import AnyArray
 from gpzed.catalog import PhotometrySchema, SentinelReport
 from gpzed.config import PredictConfig
 from gpzed.features import count_flags
 from gpzed.prediction import Prediction
-from gpzed.workflows.columns import as_lists, predict_columns, settled
+from gpzed.prediction.reduce import Gaussians
+from gpzed.workflows.columns import GAUSSIANS, as_lists, predict_columns, settled
 from gpzed.workflows.outputs import file_columns, joined, open_output, output_kind
 from gpzed.workflows.tables import Table
 
@@ -84,10 +83,16 @@ class PhotozCatalog:
             with the same means and variances as the densities; qp has no cut mixtures, so that some of them reach below
             zero.
         """
-        shown = self.prediction if grid is not None else self.prediction.reduced(without_cut=True)
-        ensemble = shown.to_qp(grid)
-        ensemble.set_ancil({name: np.array(self.columns[name]) for name in ("z_phot", "z_mean", "z_std")})
-        return ensemble
+        from gpzed.workflows.ensemble import POINTS, make_ensemble, with_points
+
+        if grid is not None:
+            ensemble = self.prediction.to_qp(grid)
+        elif self.columns.keys() >= set(GAUSSIANS) and self.options.pdf != "full":  # merged before
+            few = Gaussians(*(self.columns[name] for name in GAUSSIANS))
+            ensemble = make_ensemble(few, 0.0 if self.options.positive else None)
+        else:
+            ensemble = self.prediction.reduced(without_cut=True).to_qp()
+        return with_points(ensemble, {name: self.columns[name] for name in POINTS})
 
     def write(self, path: str | os.PathLike[str], format: str | None = None) -> None:
         """Write the columns that came in and those of the predictions to a file."""

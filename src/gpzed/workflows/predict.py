@@ -80,8 +80,8 @@ def predict(
         Dask cluster to predict on: "local:N", "tcp://HOST:PORT", ...
     progress : Progress, optional
     pdf_file : path, optional
-        File for the densities, in the folder of `output`, which then has the points only. What reads predictions finds
-        them there.
+        File, or HATS catalogue, for the densities, in the folder of `output`, which then has the points only. What
+        reads predictions finds them there.
     on_plan : callable, optional
         Told which column is taken for what, before the first row is read.
 

@@ -211,16 +211,23 @@ def _check_pdf_file(request: PredictionRequest, options: PredictConfig, to_folde
     """Refuse a file for densities that cannot be."""
     assert request.pdf_file is not None
     if to_folder or request.format == KIND:
-        raise ConfigError("`pdf_file` is for one catalogue file; leave it out for folders and for files of qp")
+        raise ConfigError("`pdf_file` is for one catalogue; leave it out for folders of files and for files of qp")
+    check_pdf_output(request, options)
+    settled(options, request.model.n_components, format_of(request.pdf_file))
+    open_writer(request.pdf_file)  # checks name and format
+
+
+def check_pdf_output(request: PredictionRequest, options: PredictConfig) -> None:
+    """Refuse a place for densities that cannot be, file or folder."""
+    assert request.pdf_file is not None
     if options.pdf not in ("mixture", "full", "grid"):
         raise ConfigError(f"`pdf_file` is given but `pdf` is {options.pdf!r}; choose 'mixture', 'full' or 'grid'")
-    check_output(request.pdf_file, "the densities", (request.catalogue, request.output))
+    is_folder = request.catalogue.is_dir()
+    check_output(request.pdf_file, "the densities", (request.catalogue, request.output), is_folder=is_folder)
     if request.pdf_file.resolve().parent != request.output.resolve().parent:
         raise ConfigError(
             f"'{request.pdf_file}' is not in the folder of '{request.output}'; put both there: they are read together"
         )
-    settled(options, request.model.n_components, format_of(request.pdf_file))
-    open_writer(request.pdf_file)  # checks name and format
 
 
 def _pointing(metadata: dict[str, Any], pdf_file: Path) -> dict[str, Any]:

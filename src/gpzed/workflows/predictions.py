@@ -235,12 +235,12 @@ def _read_columns(path: str, source: PredictionSource, columns: Sequence[str]) -
         raise CatalogError(f"'{info.path}': none of {len(table)} rows has a prediction")
     rows = {name: array[usable] for name, array in values.items()}
     about = recorded(info.metadata, "gpzed_pdf") or {}
-    densities = table.select(stored) if stored else _densities_apart(info, about.get("file"))
+    densities = table.select(stored) if stored else densities_apart(info, about.get("file"))
     prediction = make_prediction(rows, densities, usable, about)
     return _Read(info.path, prediction.changed(point=rows["z_phot"]), usable, table, tuple(info.names), info.metadata)
 
 
-def _densities_apart(info: CatalogInfo, name: Any) -> Catalog:
+def densities_apart(info: CatalogInfo, name: Any) -> Catalog:
     """Read the densities of the file beside this one that it names; without it mean and variance must do."""
     if not isinstance(name, str):
         return Catalog({}, n_rows=info.n_rows)

@@ -20,6 +20,7 @@ from gpzed.catalog import Catalog, PhotometrySchema, Provenance, Sentinels, cata
 from gpzed.config import PredictConfig, RunConfig
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.prediction import Prediction
+from gpzed.prediction.reduce import MOST
 from gpzed.workflows import PhotozModel, load_photoz_model, predict_columns, predict_table, train_table
 from rail.estimation.algos._gpzed_options import (
     check_names,
@@ -39,7 +40,7 @@ HDF5_SUFFIXES = (".hdf5", ".h5", ".hdf", ".h5py")
 SUMMARY_LEVELS = {"z_q2p5": 0.025, "z_q16": 0.16, "z_median": 0.5, "z_q84": 0.84, "z_97p5": 0.975}
 """Columns of `calc_summary_stats`, as RAIL names them."""
 ROUND_ROWS = 64
-PDF_TYPES = ("mixture", "norm", "truncnorm", "grid")
+PDF_TYPES = ("mixture", "full", "norm", "truncnorm", "grid")
 
 
 class GPZedModelHandle(ModelHandle):
@@ -170,9 +171,9 @@ class GPZedEstimator(CatEstimator):
         pdf_type=Param(
             str,
             "mixture",
-            msg="Form of the ensemble: 'mixture' (qp.mixmod, all that gpzed knows), 'norm' (one Gaussian of the same "
-            "mean and variance), 'truncnorm' (that Gaussian cut at zmin) or 'grid' (qp.interp of the mixture on nzbins "
-            "points from zmin to zmax, nothing outside)",
+            msg="Form of the ensemble: 'mixture' (qp.mixmod of at most eight Gaussians), 'full' (all that gpzed has), "
+            "'norm' (one Gaussian of the same mean and variance), 'truncnorm' (that Gaussian cut at zmin) or 'grid' "
+            "(qp.interp of the mixture on nzbins points from zmin to zmax, nothing outside)",
         ),
         quantiles=one_option("predict", "quantiles"),
         n_threads=one_option("model", "n_threads"),
@@ -245,8 +246,9 @@ class GPZedEstimator(CatEstimator):
     def _ensemble(self, prediction: Prediction) -> tuple[Prediction, qp.Ensemble]:
         """Return the densities that are written, as a prediction and as an ensemble."""
         kind, low = self.config.pdf_type, float(self.config.zmin)
-        if kind == "mixture":
+        if kind in ("mixture", "full"):
             shown = prediction.truncate(None)  # qp has no truncated mixtures
+            shown = shown.reduced() if kind == "mixture" and shown.n_components > MOST else shown
             return shown, shown.to_qp()
         if kind == "grid":
             shown = prediction.truncate(low)
