@@ -16,6 +16,7 @@ import gpzed.cli as cli_package
 from gpzed.catalog import read_catalog
 from gpzed.config import RunConfig
 from gpzed.errors import ConfigError, GPzWarning
+from gpzed.workflows import load_model
 from gpzed.workflows.columns import BASE_COLUMNS
 from helpers import one_model
 from workflows.galaxy_files import galaxies, write
@@ -64,6 +65,15 @@ def test_every_format_in_and_out(source: str, target: str, call: Call, folder: P
     reference = tmp_path / "reference.parquet"
     call("predict", folder / "model.gpzed", write(table, tmp_path / "same.parquet"), "-o", reference)
     np.testing.assert_allclose(result["z_phot"], read_catalog(reference)["z_phot"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("networks", ["0", "1"])
+def test_how_many_networks_stand_beside_the_members(networks: str, call: Call, tmp_path: Path) -> None:
+    path, model = write(galaxies(200), tmp_path / "train.parquet"), tmp_path / "m.gpzed"
+    quick = ("--n-basis", "5", "--max-iter", "5", "--members", "1", "--heads", "2", "--quiet")
+    code, _, err = call("train", path, "-o", model, "--networks", networks, *quick)
+    assert code == 0, err
+    assert len(load_model(model).regressor.networks_) == int(networks)
 
 
 @pytest.mark.parametrize("source", ["fits", "hdf5", "csv"])

@@ -116,3 +116,13 @@ def test_an_epoch_limit_of_time_ends_training(rng: np.random.Generator) -> None:
 def test_callback_ends_training(rng: np.random.Generator) -> None:
     found = fit_network(make_rows(rng, 200), None, 2, rng, on_epoch=lambda step: step.iteration == 3)
     assert found.epoch == 3
+
+
+def test_hopeless_training_ends_early_with_the_best_epoch(rng: np.random.Generator) -> None:
+    rows = make_rows(rng, 200)
+    noise = NetworkRows(rows.X, rng.standard_normal(200), rows.omega)  # all that can be learned is over-fitted
+    steps: list[int] = []
+    valid = NetworkRows(make_rows(rng, 100).X, rng.standard_normal(100), np.ones(100))
+    found = fit_network(noise, valid, 4, rng, on_epoch=lambda step: steps.append(step.iteration))
+    assert found.epoch < steps[-1] < 100
+    assert found.score > -1.6

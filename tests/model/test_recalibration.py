@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpzed import load_model
+from gpzed import GPzRegressor, Training, load_model
 from gpzed.evaluation import evaluate
 from gpzed.incomplete.patterns import RawRows
 from gpzed.model.data import split_rows
@@ -120,3 +120,16 @@ def test_members_share_half_of_the_rows_held_out():
     assert len(np.intersect1d(held[0][100:], held[1][100:])) < 40
     train, valid = split_rows(rows, 0.2, np.random.default_rng(1), 0.5)
     np.testing.assert_array_equal(np.sort(np.concatenate([train[1], valid[1]])), rows[1])
+
+
+def test_few_rows_are_held_out_by_one_member_each_and_predicted_by_it():
+    n = 300
+    X = np.random.default_rng(0).standard_normal((n, 2))
+    y = np.arange(n) / n  # tells rows apart; not to be learned
+    options = {"n_basis": 5, "n_heads": 2, "n_members": 3, "n_networks": 2, "random_state": 0}
+    model = GPzRegressor(**options, training=Training(max_iter=5, n_epochs=2)).fit(X, y)
+    assert model.recalibration_ is None
+    held = model.held_out_
+    assert len(held.y) == len(held.prediction) == 90
+    assert len(np.unique(held.y)) > 75  # half of them were the same if members shared theirs
+    assert np.all(np.isfinite(held.prediction.log_pdf(held.y)))

@@ -21,7 +21,7 @@ EXAMPLES = ("gpzed challenge data -o entry --name mine --seed 1",)
 @click.option("--name", default="gpzed", show_default=True, help="Name of the entry.")
 @click.option("--tasksets", help="Task sets to enter, like 1,2. Default: all whose files are there.")
 @section_options("", "seed")
-@section_options("model", "n_basis", members="n_members", heads="n_heads", threads="n_threads")
+@section_options("model", "n_basis", members="n_members", heads="n_heads", networks="n_networks", threads="n_threads")
 @section_options("training", "max_iter")
 @common
 def command(folder: str, output: str, name: str, tasksets: str | None, **given: Any) -> int:

@@ -38,7 +38,14 @@ EXAMPLES = (
 @section_options("sentinels", "nan")
 @section_options("", "seed")
 @section_options(
-    "model", "n_basis", "covariance", "wrong_labels", members="n_members", heads="n_heads", threads="n_threads"
+    "model",
+    "n_basis",
+    "covariance",
+    "wrong_labels",
+    members="n_members",
+    heads="n_heads",
+    networks="n_networks",
+    threads="n_threads",
 )
 @section_options("training", "max_iter", "max_time")
 @section_options("features", "magnitudes", "errors", "colours")
@@ -95,7 +102,7 @@ def command(catalogue: str, output: str | None, dry_run: bool, **given: Any) -> 
 
 SCORED = {
     "test": "of test rows, which were put aside",
-    "held_out": "of held-out rows, which no member was trained on; they chose iterates, and widths of densities",
+    "held_out": "of held-out rows, by members not trained on them; they chose iterates, and widths of densities",
     "validation": "of validation rows, which chose the iterates",
 }
 """Rows that scores are shown of, and what they are."""

@@ -40,9 +40,10 @@ MAX_HELD_OUT = 5000
 
 
 class HeldOut(NamedTuple):
-    """Targets of rows that no member was trained on, and what is predicted for them without them.
+    """Targets of held-out rows, and what is predicted for them without them: by all members, or by one of each kind.
 
-    The rows chose the iterates, and the widths and wings of the densities.
+    Where rows are few, members hold out different ones; then only those that did not see a row predict it. The rows
+    chose the iterates, and the widths and wings of the densities.
     """
 
     y: FloatArray
@@ -184,8 +185,10 @@ def train_committee(model: GPzRegressor, source: Source, run: Run) -> Committee:
             tuple(job.members.member for job in trained), coverage, None, networks, share if networks else 0.0
         )
         calibrates = model.calibrate in ("global", "local")  # some held-out rows are then the same for all members
-        rows = source.unseen(jobs.first) if calibrates or model.n_members == 1 else None
-        if rows is not None and len(rows.y):
+        rows = source.unseen(jobs.first)
+        if rows is not None and not len(rows.y):
+            committee = replace(committee, held_out=_predicted_in_turn(committee, trained, Team(n_threads)))
+        elif rows is not None:
             blind = replace(committee, members=tuple(job.members.blind for job in trained))
             if calibrates and len(rows.y) >= MIN_ROWS:
                 recalibration = _recalibrate(blind, rows, model.calibrate == "local", Team(n_threads), other)
@@ -217,6 +220,7 @@ class _Done(NamedTuple):
 
     members: Trained
     networks: tuple[NetworkMember, ...]
+    held: RawRows | None
     scores: tuple[FloatArray, FloatArray]
 
 
@@ -270,7 +274,8 @@ class _Jobs:
             for rng in self.network_generators[index :: len(self.generators)]:
                 map_, K = trained.member.standardisation, self.recipe.n_heads
                 networks.append(train_network_member(data, map_, K, rng, watch, left))
-        return _Done(trained, tuple(networks), _compare(trained.blind, networks, data))
+        held: RawRows | None = getattr(data, "valid", None)
+        return _Done(trained, tuple(networks), held, _compare(trained.blind, networks, held))
 
     def _prepare(self, index: int) -> _Job:
         rng = self.generators[index]
@@ -356,9 +361,8 @@ def _split(items: list[np.random.Generator], n: int) -> tuple[list[np.random.Gen
     return items[:n], items[n:]
 
 
-def _compare(member: Member, networks: list[NetworkMember], data: TrainingData) -> tuple[FloatArray, FloatArray]:
+def _compare(member: Member, networks: list[NetworkMember], held: RawRows | None) -> tuple[FloatArray, FloatArray]:
     """Return log scores of networks less those of the member on its held-out rows, and the weights of these rows."""
-    held: RawRows | None = getattr(data, "valid", None)
     if held is None or not networks:
         return np.zeros(0), np.zeros(0)
     team, predictors = Team(1), tuple[Predictor, ...]((member, *networks))
@@ -377,6 +381,18 @@ def _log_wrong(y: FloatArray, member: Member) -> FloatArray:
     """Return the log density of targets that are wrong."""
     map_ = member.standardisation
     return log_anywhere((y - map_.y_mean) / map_.y_scale) - float(np.log(map_.y_scale))
+
+
+def _predicted_in_turn(committee: Committee, trained: tuple[_Done, ...], team: Team) -> HeldOut:
+    """Predict the held-out rows of each member by it and the networks that were trained on the same rows."""
+    found = []
+    for job in trained:
+        held = job.held
+        assert held is not None
+        share = committee.network_share if job.networks else 0.0
+        alone = replace(committee, members=(job.members.blind,), networks=job.networks, network_share=share)
+        found.append(HeldOut(held.y, alone.predict(held.X, team, held.X_std)))
+    return HeldOut(np.concatenate([part.y for part in found]), Prediction.concatenate([p.prediction for p in found]))
 
 
 def _recalibrate(

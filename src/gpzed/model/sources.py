@@ -21,6 +21,7 @@ from gpzed.model.inputs import (
     require_observations,
     validate_table,
 )
+from gpzed.model.recalibration import MIN_ROWS
 from gpzed.model.wrong_labels import learn_rate, with_wrong_rate
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ SHARED_PART = 0.5
 class Source:
     """Training rows of all members: their number `n`, and how `data` splits them for one member, by a generator.
 
-    The first part `shared` of the held-out rows is the same for all members; all of them if 1.
+    The first part `shared` of the held-out rows is the same for all members: all of them if 1, none if 0.
     """
 
     n: int
@@ -60,18 +61,19 @@ def rows_in_memory(model: GPzRegressor, given: Given, validation_data: Any, clie
     valid = check_validation(model, validation_data, rows.X_std is not None)
     if valid is not None:
         valid = with_wrong_rate(valid, rate)
-    is_part, are_shared = valid is None, _are_shared(model)
+    is_part = valid is None
     fraction = model.validation_fraction if is_part else 0.0
+    shared = 1.0 if model.n_members == 1 or not is_part else SHARED_PART * _are_shared(model, len(rows.y))
 
     def data(rng: np.random.Generator) -> TrainingData:
-        train, held = split_rows(rows, fraction, rng, SHARED_PART if are_shared else 0.0)
+        train, held = split_rows(rows, fraction, rng, shared if model.n_members > 1 else 0.0)
         if client is None:
             return ArrayData(train, held if is_part else valid, valid_is_part=is_part)
         from gpzed.distributed.data import SpreadData
 
         return SpreadData(client, train, held if is_part else valid, valid_is_part=is_part)
 
-    return Source(len(rows.y), data, SHARED_PART if is_part and are_shared else 1.0)
+    return Source(len(rows.y), data, shared)
 
 
 def rows_of_collections(model: GPzRegressor, given: Given, validation_data: Any, client: Any) -> Source:
@@ -142,12 +144,12 @@ def _reread_rows(
     valid = check_validation(model, validation_data, has_errors)
     if valid is not None:
         valid = with_wrong_rate(valid, _known_rate(model))
-    are_shared = _are_shared(model)
+    are_shared = _are_shared(model, n)
 
     def data(rng: np.random.Generator) -> TrainingData:
         return split(model.validation_fraction, valid, 0 if are_shared else int(rng.integers(2**31)))
 
-    return Source(n, data)
+    return Source(n, data, float(are_shared or model.n_members == 1 or valid is not None))
 
 
 def _known_rate(model: GPzRegressor) -> float:
@@ -159,9 +161,10 @@ def _known_rate(model: GPzRegressor) -> float:
     return float(model.wrong_labels)
 
 
-def _are_shared(model: GPzRegressor) -> bool:
-    """Say whether all members hold out some rows in common, for recalibration."""
-    return model.calibrate in ("global", "local") and model.n_members > 1
+def _are_shared(model: GPzRegressor, n: int) -> bool:
+    """Say whether all members hold out some of n rows in common: for recalibration, if these are enough for it."""
+    is_enough = SHARED_PART * model.validation_fraction * n >= MIN_ROWS
+    return model.calibrate in ("global", "local") and model.n_members > 1 and is_enough
 
 
 def _feature_names(model: GPzRegressor) -> list[str] | None:

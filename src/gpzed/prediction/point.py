@@ -18,8 +18,8 @@ from gpzed.compiled.binding import is_compiled
 from gpzed.compiled.points import least_loss_points
 from gpzed.prediction.mixture import Mixture, build, component_quantile, row_chunks
 
-KNEE = 0.1
-"""Relative error from which the loss grows linearly: between the 0.05 and 0.15 by which redshifts are judged."""
+KNEE = 0.05
+"""Relative error from which the loss grows linearly: the smaller of the two by which redshifts are judged."""
 NODES, MIN_NODES, MAX_NODES = 128, 8, 24
 """Points that stand for a mixture, shared out among its components; for each of these at least, and at most."""
 SMALLEST_SCALE = 0.05
