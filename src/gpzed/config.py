@@ -132,6 +132,8 @@ class PredictConfig:
         Input columns to copy to the output; all if left out, none if empty.
     chunk_rows : int or None
         Rows worked on at a time; chosen by the width of the table if left out.
+    risk : bool
+        Whether to write z_risk, the predicted probability of a catastrophic outlier, |z_phot - z| > 0.2 (1 + z).
     exact : bool
         Whether to compute every model variance from the posterior of the weights, which takes several times as long;
         sums of squares that training found to be good enough take its place otherwise.
@@ -144,6 +146,7 @@ class PredictConfig:
     pdf_grid: tuple[float, ...] = (0.0, 3.0, 301.0)
     columns: tuple[str, ...] | None = None
     chunk_rows: int | None = None
+    risk: bool = False
     exact: bool = False
 
     def __post_init__(self) -> None:

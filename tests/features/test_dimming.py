@@ -9,6 +9,7 @@ from gpzed.catalog.photometry import Status
 from gpzed.errors import CatalogError
 from gpzed.features.bands import POGSON
 from gpzed.features.dimming import UNKNOWN_PART, Survey, _observe, detection_limit, dim, explain, usable_galaxies
+from gpzed.features.labels import Labels
 from gpzed.features.library import Galaxies, counts_by_redshift, fit_redshift_prior, interpolated
 
 COLOURS = np.array([[0.8, 0.5, 0.0, -0.2], [0.1, 0.1, 0.0, 0.0]])  # red and blue, against the third band
@@ -33,7 +34,7 @@ def test_a_library_has_as_many_galaxies_at_every_redshift_each_between_neighbour
     rng = np.random.default_rng(0)
     z = np.where(rng.random(2000) < 0.95, rng.uniform(0.1, 0.5, 2000), rng.uniform(1.0, 1.5, 2000))
     flux = np.exp(-(np.array([1.0, 0.5, 0.0]) * z[:, None] + 20.0) / POGSON)  # colours follow the redshift
-    made = interpolated(Galaxies(flux, 0.01 * flux, z), 4000, 2, rng)
+    made = interpolated(Galaxies.of(flux, 0.01 * flux, z), 4000, 2, rng)
     share = np.mean(made.z > 0.9)
     assert 0.3 < share < 0.55  # 5 % of the galaxies, but nearly half of the range in log(1 + z)
     assert not np.any((made.z > 0.55) & (made.z < 0.95))  # never across the gap
@@ -64,7 +65,7 @@ def test_the_prior_follows_the_redshifts_to_fainter_magnitudes():
 
 def test_frequencies_and_dimming_are_found():
     target, _ = sky(400, (23.9, 24.1), red=0.2, depth=26.5, seed=2)
-    library = Galaxies(np.exp(-(COLOURS + 23.0) / POGSON), np.full((2, 4), 1e-13), np.array([0.4, 1.0]))
+    library = Galaxies.of(np.exp(-(COLOURS + 23.0) / POGSON), np.full((2, 4), 1e-13), np.array([0.4, 1.0]))
     found = explain(target, library, target.typical_error, np.zeros(2))
     assert found.probability.mean(axis=0)[0] == pytest.approx(0.2, abs=0.05)
     right = np.argmax(found.probability, axis=1)
@@ -77,7 +78,7 @@ def test_an_object_unlike_all_galaxies_is_not_explained():
     target, _ = sky(50, (23.9, 24.1), red=0.5, depth=27.0, seed=3)
     flux = target.flux.copy()
     flux[:5, 0] *= 5.0
-    library = Galaxies(np.exp(-(COLOURS + 23.0) / POGSON), np.full((2, 4), 1e-13), np.array([0.4, 1.0]))
+    library = Galaxies.of(np.exp(-(COLOURS + 23.0) / POGSON), np.full((2, 4), 1e-13), np.array([0.4, 1.0]))
     found = explain(target._replace(flux=flux), library, target.typical_error, np.zeros(2))
     assert not found.explained[:5].any()
     assert found.explained[5:].mean() > 0.95
@@ -90,7 +91,7 @@ def test_noise_is_added_up_to_that_of_the_target(own: float):
     objects = Survey(np.full((n, 2), 1e-9), np.full((n, 2), error), np.zeros((n, 2), dtype=np.int8))
     truth = np.full((n, 2), 4e-9)
     noise = own * error * 4.0  # of the galaxies, a quarter of it after scaling
-    galaxies = Galaxies(truth + noise * rng.standard_normal((n, 2)), np.full((n, 2), noise), np.ones(n))
+    galaxies = Galaxies.of(truth + noise * rng.standard_normal((n, 2)), np.full((n, 2), noise), np.ones(n))
     made = _observe(objects, galaxies, np.full(n, 0.25), np.full(2, error), rng)
     assert np.std(made.flux - 0.25 * truth) == pytest.approx(error, rel=0.02)
     np.testing.assert_allclose(made.error, error)
@@ -107,7 +108,7 @@ def test_bands_are_gaps_where_those_of_the_target_are():
     target = Survey(np.where(gaps, np.nan, target.flux), np.where(gaps, np.nan, target.error), status)
     assert detection_limit(target, 0) == pytest.approx(0.0, abs=0.05)
     bright, z = sky(2000, (21.0, 23.0), red=0.5, depth=26.0, seed=6)
-    made = dim(bright, z, np.zeros(2000, dtype=bool), target, 4000, rng).survey
+    made = dim(bright, Labels(z), np.zeros(2000, dtype=bool), target, 4000, rng).survey
     for band in range(3):
         assert np.mean(made.status[:, band] == Status.NOT_DETECTED) == pytest.approx(unseen[:, band].mean(), abs=0.03)
     assert np.isnan(made.flux[made.status != Status.MEASURED]).all()
@@ -118,8 +119,8 @@ def test_galaxies_that_are_held_out_and_others_are_never_mixed():
     training, _ = sky(2000, (20.0, 22.0), red=0.5, depth=26.0, seed=7)
     held = np.arange(2000) % 5 == 0
     z = np.where(held, rng.uniform(1.0, 1.2, 2000), rng.uniform(0.8, 0.9, 2000))
-    target, _ = sky(1000, (22.0, 24.0), red=0.5, depth=26.0, seed=8)
-    made = dim(training, z, held, target, 3000, rng)
+    target, _ = sky(1000, (21.5, 22.5), red=0.5, depth=26.0, seed=8)
+    made = dim(training, Labels(z), held, target, 3000, rng)
     assert 0.05 < made.held_out.mean() < 0.6
     known = 1.0 - UNKNOWN_PART * 4.0  # others have a redshift of the prior
     assert np.mean(made.z[made.held_out] > 0.95) > known
@@ -129,7 +130,7 @@ def test_galaxies_that_are_held_out_and_others_are_never_mixed():
 def test_dimmed_rows_look_like_the_target_and_have_its_redshifts():
     training, z = sky(3000, (20.0, 22.5), red=0.7, depth=26.0, seed=9)
     target, truth = sky(3000, (22.5, 24.0), red=0.25, depth=26.0, seed=10)
-    made = dim(training, z, np.zeros(3000, dtype=bool), target, 3000, np.random.default_rng(0))
+    made = dim(training, Labels(z), np.zeros(3000, dtype=bool), target, 3000, np.random.default_rng(0))
     for level in (0.1, 0.5, 0.9):
         np.testing.assert_allclose(
             np.quantile(made.survey.flux, level, axis=0), np.quantile(target.flux, level, axis=0), rtol=0.1
@@ -139,16 +140,32 @@ def test_dimmed_rows_look_like_the_target_and_have_its_redshifts():
     assert np.median(made.dimming) > 0.5
 
 
+def test_dimmed_rows_keep_the_errors_and_doubts_of_their_labels():
+    training, z = sky(2000, (20.0, 22.5), red=0.5, depth=26.0, seed=9)
+    target, _ = sky(1000, (22.5, 24.0), red=0.5, depth=26.0, seed=10)
+    labels = Labels(z, np.where(z < 0.7, 0.05, 0.0), np.where(z < 0.7, 0.2, np.nan))
+    made = dim(training, labels, np.zeros(2000, dtype=bool), target, 2000, np.random.default_rng(0)).labels
+    red = (made.z > 0.3) & (made.z < 0.5) & (made.std > 0.0)
+    assert red.mean() > 0.3
+    assert np.all((made.std[red] >= 0.05 / np.sqrt(2.0) - 1e-12) & (made.std[red] <= 0.05))
+    np.testing.assert_allclose(made.wrong[red], 0.36)  # either of two neighbours
+    blue = (made.z > 0.9) & (made.std == 0.0)
+    assert np.isnan(made.wrong[blue]).mean() > 0.9
+    certain = dim(training, Labels(z), np.zeros(2000, dtype=bool), target, 500, np.random.default_rng(0)).labels
+    assert certain.std is None
+    assert certain.wrong is None
+
+
 def test_rows_without_errors_or_bands_cannot_be_dimmed():
     training, z = sky(100, (20.0, 22.0), red=0.5, depth=26.0, seed=11)
     none = np.zeros(100, dtype=bool)
     target, _ = sky(100, (22.0, 24.0), red=0.5, depth=26.0, seed=12)
     without = target._replace(error=np.full(target.error.shape, np.nan))
     with pytest.raises(CatalogError, match="without errors in every band"):
-        dim(training, z, none, without, 100, np.random.default_rng(0))
+        dim(training, Labels(z), none, without, 100, np.random.default_rng(0))
     status = training.status.copy()
     status[:90, 1] = Status.NOT_OBSERVED
     flux = np.where(status == Status.MEASURED, training.flux, np.nan)
     assert usable_galaxies(training._replace(flux=flux, status=status), 2).sum() == 10
     with pytest.raises(CatalogError, match="fewer than 50 training rows"):
-        dim(training._replace(flux=flux, status=status), z, none, target, 100, np.random.default_rng(0))
+        dim(training._replace(flux=flux, status=status), Labels(z), none, target, 100, np.random.default_rng(0))

@@ -23,6 +23,7 @@ from gpzed.errors import (
     SchemaError,
     TrainingInterruptedError,
 )
+from gpzed.evaluation import outlier_risk
 from gpzed.features import Flag
 from gpzed.model.modelfile import pack_model, unpack_model
 from gpzed.workflows import (
@@ -176,6 +177,7 @@ def test_quantiles_columns_and_components(folder: Path) -> None:
     config = config.override("model", n_members=2)
     train(folder / "train.parquet", folder / "committee.gpzed", config)
     options = PredictConfig(positive=False, quantiles=(0.05, 0.16, 0.5, 0.975), columns=("id", "z_spec"), pdf="full")
+    options = replace(options, risk=True)
     predict(folder / "committee.gpzed", folder / "survey.parquet", folder / "q.parquet", options)
     table = read_catalog(folder / "q.parquet")
     assert table.names[:2] == ("id", "z_spec")
@@ -187,6 +189,7 @@ def test_quantiles_columns_and_components(folder: Path) -> None:
     prediction = read_predictions(folder / "q.parquet").prediction
     assert prediction.n_components == 2 + 1
     np.testing.assert_allclose(prediction.quantile(0.16), table["z_q16"], rtol=1e-5)
+    np.testing.assert_allclose(outlier_risk(prediction), table["z_risk"], atol=1e-5)
 
 
 @pytest.mark.parametrize("positive", [True, False])

@@ -34,7 +34,9 @@ EXAMPLES = (
     help="File to write: .parquet, .fits, .hdf5, .csv, .ecsv or .vot. A folder if FILE is one (HATS, or with --dask).",
 )
 @click.option("--config", "config_path", help="Configuration (TOML); sections [schema] and [predict] are used.")
-@section_options("predict", "point", "positive", "quantiles", "pdf", "pdf_grid", "columns", "chunk_rows", "exact")
+@section_options(
+    "predict", "point", "positive", "quantiles", "pdf", "pdf_grid", "columns", "chunk_rows", "risk", "exact"
+)
 @click.option("--pdf-file", help="File for the densities, beside the output, which then has the points only.")
 @click.option("--qp", "as_qp", is_flag=True, help="Write an HDF5 file of qp: -o out.hdf5 --qp.")
 @click.option("--no-passthrough", is_flag=True, help="Copy no column of FILE.")

@@ -23,6 +23,7 @@ from gpzed._types import BoolArray, FloatArray, IntArray
 from gpzed.catalog.photometry import Photometry, Status
 from gpzed.errors import CatalogError
 from gpzed.features.bands import POGSON, fluxes_of
+from gpzed.features.labels import Labels
 from gpzed.features.library import (
     MIN_GALAXIES,
     Galaxies,
@@ -30,6 +31,7 @@ from gpzed.features.library import (
     counts_by_redshift,
     fit_redshift_prior,
     interpolated,
+    joined_galaxies,
 )
 
 LIBRARY_SIZE = 8000
@@ -44,7 +46,8 @@ DIMMING_SCALE = 1.0
 MAX_BRIGHTENING = 0.5
 """Magnitudes by which a galaxy may be made brighter."""
 REDSHIFT_BLUR = 0.01
-"""Redshift, in units of 1 + z, by which a galaxy may differ from one that looks alike, per magnitude of dimming."""
+"""Redshift, in units of 1 + z, by which a galaxy may differ from one that looks alike and is a magnitude brighter; it
+grows with the square of the dimming, from two magnitudes on in proportion."""
 UNKNOWN_PART = 0.02
 """Part of the galaxies, per magnitude of dimming, that may be of a kind without spectra: their redshifts are drawn from
 the prior, so that densities have wings where labels end."""
@@ -90,14 +93,15 @@ class Dimmed:
     """Rows made from galaxies with known redshift, in the likeness of a target."""
 
     survey: Survey
-    z: FloatArray
+    labels: Labels
     held_out: BoolArray  # (n,) made of galaxies that are held out
     dimming: FloatArray  # (n,) magnitudes
     unexplained: float  # share of the target that no galaxy explains
 
-    def take(self, rows: IntArray | BoolArray) -> Dimmed:
-        """Return some of the rows."""
-        return Dimmed(self.survey.take(rows), self.z[rows], self.held_out[rows], self.dimming[rows], self.unexplained)
+    @property
+    def z(self) -> FloatArray:
+        """Redshifts."""
+        return self.labels.z
 
 
 def usable_galaxies(survey: Survey, reference: int) -> BoolArray:
@@ -110,7 +114,7 @@ def usable_galaxies(survey: Survey, reference: int) -> BoolArray:
 
 def dim(
     training: Survey,
-    z: FloatArray,
+    labels: Labels,
     held_out: BoolArray,
     target: Survey,
     n: int,
@@ -130,19 +134,19 @@ def dim(
     if not (np.isfinite(training.error).any(axis=0) & np.isfinite(target.error).any(axis=0)).all():
         raise CatalogError("rows cannot be dimmed without errors in every band, of training and of target")
     reference = target.reference
-    usable = usable_galaxies(training, reference) & (z > 0.0)
+    usable = usable_galaxies(training, reference) & (labels.z > 0.0)
     if min((usable & ~held_out).sum(), len(target.flux)) < MIN_GALAXIES:
         raise CatalogError(f"fewer than {MIN_GALAXIES} training rows are measured in all bands of the target")
-    filled = Galaxies(
+    filled = Galaxies.of(
         np.where(np.isfinite(training.flux), training.flux, 0.0),
         np.where(np.isfinite(training.error), training.error, training.typical_error),
-        z,
+        labels,
     )
     library, is_held = _library(filled, usable, held_out, reference, rng)
-    prior = fit_redshift_prior(filled.take(usable).magnitudes(reference), z[usable], rng)
+    prior = fit_redshift_prior(filled.take(usable).magnitudes(reference), labels.z[usable], rng)
     log_trust = np.zeros(len(library.z))
     if simulated is not None:
-        library = Galaxies(*(np.concatenate(pair) for pair in zip(library, simulated, strict=True)))
+        library = joined_galaxies([library, simulated])
         is_held = np.concatenate([is_held, rng.random(len(simulated.z)) < is_held.mean()])
         log_trust = np.concatenate([log_trust, np.full(len(simulated.z), np.log(SIMULATED_TRUST))])
     objects = target.take(rng.permutation(len(target.flux))[:MAX_OBJECTS])
@@ -161,7 +165,7 @@ def _library(
         n = round(LIBRARY_SIZE * len(rows) / int(usable.sum()))
         parts.append(interpolated(galaxies.take(rows), n, reference, rng))
         kinds.append(np.full(n, kind))
-    return Galaxies(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True))), np.concatenate(kinds)
+    return joined_galaxies(parts), np.concatenate(kinds)
 
 
 def _drawn(
@@ -190,13 +194,15 @@ def _drawn(
         scale = found.scale[wanted, which]
         seen = _observe(share.take(wanted), library.take(which), scale, typical, rng)
         dimming = -POGSON * np.log(scale)
-        blur = REDSHIFT_BLUR * np.maximum(dimming, 0.0) * rng.standard_normal(len(which))
+        blur = REDSHIFT_BLUR * np.maximum(dimming, 0.0) * np.clip(dimming, 0.0, 2.0) * rng.standard_normal(len(which))
         z = np.maximum(library.z[which] + (1.0 + library.z[which]) * blur, 1e-3)
         strange = rng.random(len(which)) < UNKNOWN_PART * np.maximum(dimming, 0.0)
         z[strange] = prior.draw(float(np.median(magnitudes[rows])), int(strange.sum()), rng)
-        parts.append((*seen, z, is_held[which], dimming))
-    flux, error, status, z, held, dimming = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return Dimmed(Survey(flux, error, status), z, held, dimming, n_bad / len(order))
+        z_std, wrong = np.where(strange, 0.0, library.z_std[which]), library.wrong[which]
+        parts.append((seen.status, dimming, is_held[which], Galaxies(seen.flux, seen.error, z, z_std, wrong)))
+    status, dimming, held = (np.concatenate(arrays) for arrays in list(zip(*parts, strict=True))[:3])
+    made = joined_galaxies([part[3] for part in parts])
+    return Dimmed(Survey(made.flux, made.error, status), made.labels, held, dimming, n_bad / len(order))
 
 
 class Explanation(NamedTuple):

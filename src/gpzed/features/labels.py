@@ -23,9 +23,9 @@ REACH = 2.5
 SLOPE = 1.0
 """Standard deviation of the prior on how ln scatter and logit of the wrong rate change with a magnitude."""
 FAINT_SLOPE = 1.0
-"""Logit of the wrong rate that is added per magnitude beyond the rows with both redshifts, if these do not show more:
-spectra are had of galaxies that other redshifts are good for, too, and catalogues of many-band redshifts fail e times as
-often a magnitude deeper."""
+"""By how much the logit of the wrong rate rises per magnitude, at least, beyond the rows with both redshifts: galaxies
+with spectra are those for which other redshifts are good, too, and many-band ones fail e times as often a magnitude
+deeper."""
 MAX_WRONG = 0.5
 
 
@@ -47,14 +47,20 @@ class Labels:
         kept = (None if array is None else array[rows] for array in (self.z, self.std, self.wrong, self.column))
         return Labels(*kept)  # type: ignore[arg-type]
 
-    def followed_by(self, z: FloatArray) -> Labels:
-        """Return them with redshifts without error, that are not wrong, after them."""
-        if not len(z):
-            return self
-        none = np.zeros(len(z))
-        std, wrong = (None if own is None else np.concatenate([own, none]) for own in (self.std, self.wrong))
-        column = None if self.column is None else np.concatenate([self.column, none.astype(self.column.dtype)])
-        return Labels(np.concatenate([self.z, z]), std, wrong, column)
+    def followed_by(self, other: Labels) -> Labels:
+        """Return them with others after them, which count as of the first column."""
+        column = None if self.column is None else np.append(self.column, np.zeros(len(other.z), self.column.dtype))
+        std, wrong = _one_after_other(self, other, "std", 0.0), _one_after_other(self, other, "wrong", np.nan)
+        return Labels(np.append(self.z, other.z), std, wrong, column)
+
+
+def _one_after_other(first: Labels, second: Labels, name: str, none: float) -> FloatArray | None:
+    """Join what two know of their redshifts; None if neither knows anything."""
+    parts = [getattr(first, name), getattr(second, name)]
+    if parts[0] is None and parts[1] is None:
+        return None
+    owners = (first, second)
+    return np.concatenate([np.full(len(o.z), none) if p is None else p for o, p in zip(owners, parts, strict=True)])
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from scipy.special import gammaln
 
 from gpzed._types import BoolArray, FloatArray, IntArray
 from gpzed.features.bands import POGSON
+from gpzed.features.labels import Labels
 
 N_NEIGHBOURS = 8
 """Neighbours of a galaxy, one of which it is interpolated with."""
@@ -36,6 +37,22 @@ class Galaxies(NamedTuple):
     flux: FloatArray  # (n, b)
     error: FloatArray  # (n, b)
     z: FloatArray  # (n,)
+    z_std: FloatArray  # (n,) standard errors of the redshifts
+    wrong: FloatArray  # (n,) probability that they are wrong; NaN where it is not known
+
+    @classmethod
+    def of(cls, flux: FloatArray, error: FloatArray, labels: Labels | FloatArray) -> Galaxies:
+        """Take galaxies with their labels, or with redshifts that have no errors."""
+        labels = labels if isinstance(labels, Labels) else Labels(labels)
+        std = np.zeros(len(flux)) if labels.std is None else labels.std
+        wrong = np.full(len(flux), np.nan) if labels.wrong is None else labels.wrong
+        return cls(flux, error, labels.z, std, wrong)
+
+    @property
+    def labels(self) -> Labels:
+        """The redshifts with what is known of them."""
+        std = self.z_std if self.z_std.any() else None
+        return Labels(self.z, std, None if np.isnan(self.wrong).all() else self.wrong)
 
     def take(self, rows: IntArray | BoolArray) -> Galaxies:
         """Return some of the galaxies."""
@@ -44,6 +61,11 @@ class Galaxies(NamedTuple):
     def magnitudes(self, band: int) -> FloatArray:
         """Return the magnitudes in one band; a flux below its error counts as that."""
         return np.asarray(-POGSON * np.log(np.maximum(self.flux[:, band], self.error[:, band])))
+
+
+def joined_galaxies(parts: list[Galaxies]) -> Galaxies:
+    """Return all galaxies of some sets."""
+    return Galaxies(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def interpolated(galaxies: Galaxies, n: int, reference: int, rng: np.random.Generator) -> Galaxies:
@@ -60,7 +82,10 @@ def interpolated(galaxies: Galaxies, n: int, reference: int, rng: np.random.Gene
     mean = np.exp((1.0 - part) * np.log(brightness[0]) + part * np.log(brightness[1]))
     flux = mean * ((1.0 - part) * first.flux / brightness[0] + part * second.flux / brightness[1])
     error = mean * np.hypot((1.0 - part) * first.error / brightness[0], part * second.error / brightness[1])
-    return Galaxies(flux, error, (1.0 - part[:, 0]) * first.z + part[:, 0] * second.z)
+    part = part[:, 0]
+    z_std = np.hypot((1.0 - part) * first.z_std, part * second.z_std)
+    wrong = 1.0 - (1.0 - first.wrong) * (1.0 - second.wrong)
+    return Galaxies(flux, error, (1.0 - part) * first.z + part * second.z, z_std, wrong)
 
 
 def _places(galaxies: Galaxies, reference: int) -> FloatArray:

@@ -27,7 +27,7 @@ MAX_ROWS = 10_000
 MIN_GAIN = 3.0
 """Log-likelihood of all rows together, in cross-validation, that a richer change must bring over a simpler one: many
 rows may ask for a small change, few for a large one only."""
-LOCAL_WIDTH = 0.1
+LOCAL_WIDTH = 0.3
 """Standard deviation of the prior on differences of ln s between regions."""
 START = np.array([0.0, -2.0, 0.9])
 """Where ln s, logit of the weight of the wings and ln r start; a weak prior holds the last two there."""

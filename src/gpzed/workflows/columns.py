@@ -13,6 +13,7 @@ from gpzed.catalog import Lists, Note
 from gpzed.config import PredictConfig
 from gpzed.engine.threads import Team
 from gpzed.errors import ConfigError
+from gpzed.evaluation.risk import CATASTROPHIC, outlier_risk
 from gpzed.prediction import Prediction
 from gpzed.prediction.reduce import MOST, count, reduced
 
@@ -20,6 +21,8 @@ BLOCK_ROWS = 2048
 """Rows that a thread makes columns of at once: their Gaussians stay in the cache."""
 BASE_COLUMNS = ("z_phot", "z_mean", "z_std", "z_var_model", "z_var_noise", "z_var_input", "z_coverage", "z_flags")
 """Columns that are always written."""
+RISK = "z_risk"
+"""Column of the probability of a catastrophic outlier."""
 GAUSSIANS = ("z_pdf_weight", "z_pdf_mean", "z_pdf_std")
 """Columns of the Gaussians that a density consists of: lists, or arrays that end in Gaussians of weight 0."""
 GRIDDED = "z_pdf"
@@ -82,6 +85,7 @@ def column_dtype(options: PredictConfig, n_components: int) -> np.dtype[Any]:
     width = {"mixture": MOST, "full": n_components}.get(options.pdf or "none", 0)
     fields: list[tuple[Any, ...]] = [(name, "<f4") for name in BASE_COLUMNS[:-1]]
     fields += [(quantile_name(level), "<f4") for level in options.quantiles]
+    fields += [(RISK, "<f4")] if options.risk else []
     fields += [(name, "<f4", (width,)) for name in GAUSSIANS if width]
     fields += [(GRIDDED, "<f4", (len(options.grid),))] if options.pdf == "grid" else []
     return np.dtype([*fields, (BASE_COLUMNS[-1], "<u4")])
@@ -119,6 +123,9 @@ def column_notes(options: PredictConfig) -> dict[str, Note]:
         ),
         "z_coverage": Note(
             "share of the training rows that lie in emptier places; NaN if the model did not learn it", "stat.value"
+        ),
+        RISK: Note(
+            f"probability that z_phot is off by more than {CATASTROPHIC:g} (1 + z)", f"stat.probability;{PHOTOZ}"
         ),
         "z_pdf_weight": Note(f"weights of the Gaussians of the density{cut}", f"stat.weight;{PHOTOZ}"),
         "z_pdf_mean": Note(f"their means{cut}", f"stat.mean;{PHOTOZ}"),
@@ -170,6 +177,8 @@ def _fill(values: AnyArray, prediction: Prediction, options: PredictConfig) -> N
     values["z_flags"] = 0 if prediction.flags is None else prediction.flags
     for level in options.quantiles:
         values[quantile_name(level)] = prediction.quantile(level)
+    if options.risk:
+        values[RISK] = outlier_risk(prediction)
     if options.pdf == "mixture":
         for name, few in zip(GAUSSIANS, reduced(prediction.components, prediction.lower), strict=True):
             values[name] = few

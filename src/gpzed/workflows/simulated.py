@@ -45,7 +45,7 @@ def simulated_galaxies(
     galaxies = galaxies.take(rng.permutation(len(galaxies.z))[:N_GALAXIES])
     shifts = zero_points(galaxies, training, z)
     factor = np.exp(-shifts / POGSON)
-    moved = Galaxies(galaxies.flux * factor, galaxies.error * factor, galaxies.z)
+    moved = galaxies._replace(flux=galaxies.flux * factor, error=galaxies.error * factor)
     return moved, {band: float(shift) for band, shift in zip(schema.bands, shifts, strict=True)}
 
 
@@ -59,7 +59,7 @@ def _own(survey: str, schema: PhotometrySchema, seed: int) -> Galaxies:
             "catalogue with the bands of training: --simulated FILE"
         )
     flux = np.exp(-sky.true_mag[:, [sky.bands.index(band.lower()) for band in schema.bands]] / POGSON)
-    return Galaxies(flux, TINY_ERROR * flux, sky.z_true)
+    return Galaxies.of(flux, TINY_ERROR * flux, sky.z_true)
 
 
 def _of_file(path: str, schema: PhotometrySchema, config: RunConfig) -> Galaxies:
@@ -83,7 +83,7 @@ def _of_file(path: str, schema: PhotometrySchema, config: RunConfig) -> Galaxies
             f"simulated catalogue '{path}' has {int(keep.sum())} galaxies with a redshift and all bands; expected at "
             f"least {MIN_OVERLAP}"
         )
-    return Galaxies(survey.flux[keep], survey.error[keep], z[keep])
+    return Galaxies.of(survey.flux[keep], survey.error[keep], z[keep])
 
 
 def zero_points(galaxies: Galaxies, training: Survey, z: FloatArray) -> FloatArray:
@@ -99,7 +99,7 @@ def zero_points(galaxies: Galaxies, training: Survey, z: FloatArray) -> FloatArr
     """
     reference = training.reference
     rows = np.flatnonzero(usable_galaxies(training, reference) & np.isfinite(training.flux).all(axis=1))[:MAX_ROWS]
-    own = Galaxies(training.flux[rows], training.error[rows], z[rows])
+    own = Galaxies.of(training.flux[rows], training.error[rows], z[rows])
     magnitudes = own.magnitudes(reference)
     own = own.take(magnitudes <= np.quantile(magnitudes, BRIGHT_PART)) if len(rows) else own
     tree = cKDTree(np.column_stack([galaxies.z / MATCH[0], galaxies.magnitudes(reference) / MATCH[1]]))

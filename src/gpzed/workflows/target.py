@@ -18,6 +18,8 @@ from gpzed.errors import CatalogError, ConfigError, ConvergenceWarning
 from gpzed.features import MAX_TARGET_ROWS, Split, fit_transformer, photometry_rows, target_weights
 from gpzed.features.bands import POGSON
 from gpzed.features.dimming import Dimmed, Survey, dim
+from gpzed.features.labels import Labels
+from gpzed.model.coverage import fit_coverage
 from gpzed.progress import Progress
 from gpzed.workflows.inputs import ebv_of, needed_columns
 from gpzed.workflows.schema import target_access, target_schema
@@ -31,8 +33,9 @@ HELD_PART = 0.1
 TRIAL_ROWS = 3_000
 """Rows of each kind that a model is trained on to compare what may be done."""
 OUTSKIRTS = 0.05
-"""Part of the training rows, those with the fewest others around them, beyond which the target is not covered. Where a
-few outliers are among the training rows, that part is known far better than the much smaller one that predictions doubt."""
+"""Part of the training rows, those with the fewest others around them, beyond which the target is not covered. A few
+outliers among the training rows do not move the edge of that part, but that of the much smaller one where predictions
+are doubted."""
 MIN_OUTSIDE = 0.05
 """Share of the target that the training rows do not cover from which on dimmed rows are tried."""
 MIN_HELD = 50
@@ -46,9 +49,14 @@ class Rows(NamedTuple):
 
     photometry: Photometry
     ebv: FloatArray | None
-    z: FloatArray
+    labels: Labels
     split: Split
     weights: FloatArray | None = None
+
+    @property
+    def z(self) -> FloatArray:
+        """Redshifts."""
+        return self.labels.z
 
 
 @dataclass(frozen=True)
@@ -56,7 +64,7 @@ class TargetReport:
     """What was done to make training rows look like the target."""
 
     catalogue: str
-    adapted: str  # "dim", "weights" or "none"
+    adapted: str  # "dim", "weights" or "none"; "auto" where no trial has decided yet
     scores: dict[str, float] = field(default_factory=dict)  # weighted CRPS of held-out rows, by what is done
     outside: float = 0.0  # share of the target that the training rows as given do not cover
     unexplained: float | None = None  # share of the target that no dimmed galaxy explains
@@ -71,9 +79,13 @@ class TargetReport:
         if self.scores:
             listed = ", ".join(f"{name} {score:.4f}" for name, score in self.scores.items())
             lines.append(f"CRPS of held-out rows that look like the target: {listed}")
-        done = {"none": "training rows stay as they are", "weights": "training rows are weighted to look like it"}
-        made = f"{self.n_dimmed:,} rows are made of galaxies dimmed by {self.dimming:.1f} mag on the median"
-        lines.append(done.get(self.adapted, made))
+        done = {
+            "none": "training rows stay as they are",
+            "weights": "training rows are weighted to look like it",
+            "auto": "trial models decide whether training rows stay as they are, are weighted, or join dimmed ones",
+            "dim": f"{self.n_dimmed:,} rows are made of galaxies dimmed by {self.dimming:.1f} mag on the median",
+        }
+        lines.append(done[self.adapted] if self.n_dimmed or self.adapted != "dim" else "galaxies will be dimmed")
         if self.unexplained is not None:
             lines.append(f"{100 * self.unexplained:.1f} % of it remain that no dimmed galaxy explains")
         if self.simulated:
@@ -83,35 +95,39 @@ class TargetReport:
 
 
 def adapt(
-    rows: Rows, trained: PhotometrySchema, config: RunConfig, target: Any, progress: Progress
+    rows: Rows, trained: PhotometrySchema, config: RunConfig, target: Any, progress: Progress, *, is_plan: bool = False
 ) -> tuple[Rows, TargetReport]:
-    """Make the training rows look like the target: a catalogue named in the configuration, or the table `target`."""
+    """Make the training rows look like the target: a catalogue named in the configuration, or the table `target`.
+
+    For a plan alone, nothing is trained, and rows stay as they are.
+    """
     options, rng = config.target, np.random.default_rng([config.seed, 16])
     photometry, ebv = read_target(config, trained, target)
     coefficients = np.array([config.features.extinction.get(band, 0.0) for band in trained.bands])
     training = Survey.of(rows.photometry, None if rows.ebv is None else np.nan_to_num(rows.ebv)[:, None] * coefficients)
     survey = Survey.of(photometry, None if ebv is None else np.nan_to_num(ebv)[:, None] * coefficients)
-    report = TargetReport(options.catalogue, options.adapt)
     held = np.zeros(len(rows.z), dtype=bool)
     held[rows.split.validation if len(rows.split.validation) else _some(rows.split.train, HELD_PART, rng)] = True
     used = np.concatenate([rows.split.train, rows.split.validation])
     dimmed = None
-    if options.adapt in ("auto", "dim"):
+    trials = _Trials(rows, config, photometry, ebv, held, rng)
+    report = TargetReport(options.catalogue, options.adapt, outside=trials.outside)
+    if is_plan:
+        return rows, report
+    if options.adapt == "dim" or (options.adapt == "auto" and trials.outside > MIN_OUTSIDE):
         galaxies = None
         if options.simulated:
             galaxies, shifts = simulated_galaxies(options.simulated, training.take(used), rows.z[used], trained, config)
             report = replace(report, simulated=options.simulated, zero_points=shifts)
         n = options.n_rows or int(np.clip(len(rows.split.train), MIN_DIMMED, MAX_DIMMED))
         try:
-            dimmed = dim(training.take(used), rows.z[used], held[used], survey, n, rng, galaxies)
+            dimmed = dim(training.take(used), rows.labels.take(used), held[used], survey, n, rng, galaxies)
         except CatalogError as error:
             if options.adapt == "dim":
                 raise
             progress.warn(f"{error}: the target can only be used for weights")
-    trials = _Trials(rows, config, photometry, ebv, held, dimmed, rng)
-    report = replace(report, outside=trials.outside)
     if options.adapt == "auto":
-        scores = trials.scores()
+        scores = trials.scores(dimmed)
         best = min(scores, key=lambda name: scores[name])
         is_better = scores[best] < (1.0 - MIN_GAIN) * scores["none"]
         report = replace(report, scores=scores, adapted=best if is_better else "none")
@@ -199,7 +215,7 @@ def joined(rows: Rows, dimmed: Dimmed, held: BoolArray) -> Rows:
     split = Split(train, made[usable & dimmed.held_out], rows.split.test)
     weights = None if rows.weights is None else np.concatenate([rows.weights, np.ones(len(made))])
     assert n + len(made) == len(photometry)
-    return Rows(photometry, ebv, np.concatenate([rows.z, dimmed.z]), split, weights)
+    return Rows(photometry, ebv, rows.labels.followed_by(dimmed.labels), split, weights)
 
 
 class _Trials:
@@ -212,23 +228,26 @@ class _Trials:
         target: Photometry,
         target_ebv: FloatArray | None,
         held: BoolArray,
-        dimmed: Dimmed | None,
         rng: np.random.Generator,
     ) -> None:
-        self.rows, self.config, self.dimmed, self.rng = rows, config, dimmed, rng
+        self.rows, self.config, self.rng = rows, config, rng
         self.target, self.target_ebv = target, target_ebv
         self.held = _some(np.flatnonzero(held), 1.0, rng)[:TRIAL_ROWS]
         train = rows.split.train[~held[rows.split.train]]
         self.train = _some(train, 1.0, rng)[:TRIAL_ROWS]
         some = rng.permutation(len(target))[: 2 * TRIAL_ROWS]
-        self.sample = photometry_rows(target, some), None if target_ebv is None else target_ebv[some]
-        self.transformer, self.plain = self._fitted(rows, self.train)
-        X, _, X_std = self.transformer.transform(*self.sample)
-        coverage = self.plain.predict_distribution(X, X_std=X_std).coverage
-        self.outside = 0.0 if coverage is None else _excess(coverage)
+        photometry, ebv = (
+            photometry_rows(rows.photometry, self.train),
+            None if rows.ebv is None else rows.ebv[self.train],
+        )
+        self.transformer = fit_transformer(photometry, config.features, ebv)
+        coverage = fit_coverage(self.transformer.transform(photometry, ebv).X, 0.0, 1.0, rng)
+        ebv = None if target_ebv is None else target_ebv[some]
+        X = self.transformer.transform(photometry_rows(target, some), ebv).X
+        self.outside = 0.0 if coverage is None else _excess(coverage(X))
 
     def _fitted(self, rows: Rows, train: IntArray, weights: FloatArray | None = None) -> tuple[Any, Any]:
-        """Train one member on some rows."""
+        """Train one member on some rows; return how inputs are made, and the model."""
         photometry = photometry_rows(rows.photometry, train)
         ebv = None if rows.ebv is None else rows.ebv[train]
         transformer = fit_transformer(photometry, self.config.features, ebv)
@@ -236,7 +255,10 @@ class _Trials:
         quick = self.config.override("model", n_members=1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the model that counts is trained later
-            return transformer, quick.regressor().fit(X, rows.z[train], weights, X_std=X_std)
+            labels = rows.labels.take(train)
+            return transformer, quick.regressor().fit(
+                X, labels.z, weights, X_std=X_std, y_std=labels.std, y_wrong=labels.wrong
+            )
 
     def weights(self) -> FloatArray:
         """Weights that give training rows, and validation rows, the distribution of the target, each of mean 1."""
@@ -254,18 +276,18 @@ class _Trials:
         wanted = self.transformer.filled(self.transformer.transform(self.target, self.target_ebv).X)
         return target_weights(own, wanted, self.config.target.n_neighbours, self.config.weights.max_weight)
 
-    def scores(self) -> dict[str, float]:
+    def scores(self, dimmed: Dimmed | None) -> dict[str, float]:
         """CRPS of held-out rows that look like the target, by what is done.
 
         Where the training rows cover the target, these are held-out training rows with weights like the target; else
         dimmed rows of held-out galaxies.
         """
-        done: dict[str, tuple[Any, Any]] = {"none": (self.transformer, self.plain)}
+        done: dict[str, tuple[Any, Any]] = {"none": self._fitted(self.rows, self.train)}
         with suppress(CatalogError):  # nothing in common
             done["weights"] = self._fitted(self.rows, self.train, self._target_weights(self.train))
         test, part, weight = self.rows, self.held, np.ones(len(self.held))
-        if self.dimmed is not None and self.outside > MIN_OUTSIDE and self.dimmed.held_out.sum() >= MIN_HELD:
-            test = joined(self.rows, self.dimmed, np.zeros(len(self.rows.z), dtype=bool))
+        if dimmed is not None and dimmed.held_out.sum() >= MIN_HELD:
+            test = joined(self.rows, dimmed, np.zeros(len(self.rows.z), dtype=bool))
             made = test.split.train[test.split.train >= len(self.rows.z)]
             train = np.concatenate([self.train, _some(made, 1.0, self.rng)[:TRIAL_ROWS]])
             done["dim"] = self._fitted(test, train)

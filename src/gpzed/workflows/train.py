@@ -231,7 +231,7 @@ def _fit(
     if len(held):
         own = rows.labels.take(held)
         validation = (rows.X[held], own.z, weights[held], None if X_std is None else X_std[held], own.std, own.wrong)
-    model = config.regressor()
+    model = regressor_for(rows, config)
     with progress.task("training", total, "steps") as task:
 
         def on_step(step: StepInfo) -> bool | None:
@@ -254,6 +254,17 @@ def _fit(
             validation_data=validation,
             run=run,
         )
+
+
+def regressor_for(rows: TrainingSet, config: RunConfig) -> GPzRegressor:
+    """Return the model to train: that of the configuration, with widths corrected by region if galaxies were dimmed.
+
+    Bright rows with spectra and faint ones made of them err in opposite directions, which one factor for all cannot
+    mend.
+    """
+    report = rows.plan.target
+    is_local = report is not None and report.adapted == "dim" and config.model.calibrate == "global"
+    return (config.override("model", calibrate="local") if is_local else config).regressor()
 
 
 def _provenance(rows: TrainingSet) -> dict[str, Any]:

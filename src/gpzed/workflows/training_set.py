@@ -110,10 +110,12 @@ class TrainingSet:
 
 def plan_training(data: Any, config: RunConfig | None = None, progress: Progress | None = None) -> TrainingPlan:
     """Find out what `train` would do, short of training."""
-    return prepare(data, config or RunConfig(), progress or Progress()).plan
+    return prepare(data, config or RunConfig(), progress or Progress(), is_plan=True).plan
 
 
-def prepare(data: Any, config: RunConfig, progress: Progress, target: Any = None) -> TrainingSet:
+def prepare(
+    data: Any, config: RunConfig, progress: Progress, target: Any = None, *, is_plan: bool = False
+) -> TrainingSet:
     """Read the catalogue, split its rows, fit the features; `target` is the survey they are for, if not a file."""
     data = local_path(data)
     given = None if is_path(data) else as_table(data)
@@ -122,10 +124,10 @@ def prepare(data: Any, config: RunConfig, progress: Progress, target: Any = None
     warn_of_lost_bands(info.names, schema, config.schema, progress)
     columns = used_columns(info, schema, config)
     if given is not None:
-        return prepare_table(given.catalog(columns), info, schema, config, target, progress)
+        return prepare_table(given.catalog(columns), info, schema, config, target, progress, is_plan=is_plan)
     progress.say(f"reading {info.n_rows:,} rows, {len(columns)} columns of '{address_of(info.path)}'")
     table = read_catalog(data, columns=columns, **config.schema.access)
-    return prepare_table(table, info, schema, config, target, progress)
+    return prepare_table(table, info, schema, config, target, progress, is_plan=is_plan)
 
 
 def used_columns(info: CatalogInfo, schema: PhotometrySchema, config: RunConfig) -> list[str]:
@@ -145,8 +147,13 @@ def prepare_table(
     config: RunConfig,
     target: Any = None,
     progress: Progress | None = None,
+    *,
+    is_plan: bool = False,
 ) -> TrainingSet:
-    """Split the rows of a table, make them look like the target if there is one, and fit the features."""
+    """Split the rows of a table, make them look like the target if there is one, and fit the features.
+
+    For a plan nothing is trained.
+    """
     digest = table_hash(table)
     used_columns(info, schema, config)
     refuse_velocities(
@@ -169,11 +176,11 @@ def prepare_table(
     scale = Scale.of(photometry_rows(photometry, split.train))
     warn_all(training_cautions(scale, len(split.train), info.path))
     redshifts = (float(z.min()), float(z.max()))
-    rows, report = Rows(photometry, ebv, z, split, _weights(table, schema, config.weights, z, split)), None
+    rows, report = Rows(photometry, ebv, labels, split, _weights(table, schema, config.weights, z, split)), None
     if config.target.simulated and not config.target.catalogue:
         raise ConfigError("`simulated` is given but no target; name the survey that the model is for: --target")
     if config.target.catalogue:
-        rows, report = adapt(rows, schema, config, target, progress or Progress())
+        rows, report = adapt(rows, schema, config, target, progress or Progress(), is_plan=is_plan)
     train = rows.split.train
     train_ebv = None if rows.ebv is None else rows.ebv[train]
     transformer = fit_features(photometry_rows(rows.photometry, train), rows.z[train], config, train_ebv)
@@ -192,7 +199,7 @@ def prepare_table(
         learned | ({str(config.schema.redshift_quality): rates} if rates else {}),
         report,
     )
-    labels = labels.followed_by(rows.z[len(z) :])
+    labels = labels.followed_by(rows.labels.take(slice(len(z), None)))
     return TrainingSet(plan, labels, X, flags, rows.split, rows.weights, transformer, X_std, digest, scale.summary())
 
 
