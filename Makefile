@@ -5,7 +5,8 @@
 # make docs    builds the documentation site in docs/_build/html; warnings are errors
 # make bench   sets everything up and measures the speed of evidence and prediction again
 # make paper   reproduces the tables and figures of the paper; PAPER_ARGS="--table metrics --size 10000" for a part
-# make faults  breaks gpzed on purpose, for some minutes, and counts what happens; FAULTS_ARGS="--scale 10" for longer
+# make faults  breaks gpzed on purpose, for some minutes, and counts what happens; FAULTS_ARGS="--scale 10" for longer,
+#              FAULTS_ARGS="--each 200" for hours of signals, resumed by the same command
 # make sanitize  runs the tests of the C kernels under AddressSanitizer and UBSan; minutes
 # make lock    writes requirements-dev.lock anew: the packages of the environment, by version and hash
 # make audit   looks for known vulnerabilities of the packages in that file (asks the network)
@@ -59,8 +60,11 @@ slow: $(VENV)/.stamp
 test-scale: .venv-scale/.stamp
 	OMP_NUM_THREADS=1 .venv-scale/bin/python -m pytest --run-slow tests/scale tests/workflows/test_addresses.py $(PYTEST_ARGS)
 
-faults: $(VENV)/.stamp
-	OMP_NUM_THREADS=1 $(BIN)/python -m faults $(FAULTS_ARGS)
+# FAULTS_VENV=.venv-scale has LSDB, so that HATS catalogues are among the faults
+FAULTS_VENV ?= $(VENV)
+
+faults: $(FAULTS_VENV)/.stamp
+	OMP_NUM_THREADS=1 $(FAULTS_VENV)/bin/python -m faults $(FAULTS_ARGS)
 
 # leaks are Python's own; compiled for every vector width, of which tests choose by their fixture `lanes`
 SANITIZED := build/sanitized/_kernels.so

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from pathlib import Path
 
-from faults.campaign import KINDS, Tally, run_kind, table, write
+from faults.campaign import KINDS, OPTIONAL, Tally, run_each, run_kind, table, write
 
 
 def main() -> int:
@@ -14,20 +15,37 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m faults", description="Break gpzed on purpose and count what happens."
     )
-    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"one or more of {', '.join(KINDS)}; all by default")
+    parser.add_argument(
+        "kinds",
+        nargs="*",
+        metavar="KIND",
+        help=f"one or more of {', '.join(KINDS)}, all by default; or {', '.join(OPTIONAL)}",
+    )
     parser.add_argument("--scale", type=float, default=1.0, help="multiply the number of cases (10: an hour or more)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--each", type=int, help="interrupt every command that writes so often, and run nothing else (200: hours)"
+    )
+    parser.add_argument(
+        "--log", type=Path, default=Path("build/faults/signals.jsonl"),
+        help="file of JSON lines for the cases of --each; what is in it already is not repeated",
+    )  # fmt: skip
+    parser.add_argument("--minutes", type=float, default=math.inf, help="end --each after so long, to be resumed")
     parser.add_argument("--results", type=Path, help="file of JSON lines to update with the tallies")
     parser.add_argument("--table", type=Path, help="print the tallies of such a file as a table, and run nothing")
     options = parser.parse_args()
     if options.table:
         print(table(options.table))
         return 0
-    unknown = set(options.kinds) - set(KINDS)
+    unknown = set(options.kinds) - {*KINDS, *OPTIONAL}
     if unknown:
         parser.error(f"unknown kind {', '.join(sorted(unknown))}; choose from {', '.join(KINDS)}")
     tallies = []
-    for kind in options.kinds or KINDS:
+    if options.each is not None:
+        options.log.parent.mkdir(parents=True, exist_ok=True)
+        tallies.append(run_each(options.each, options.seed, options.log, options.minutes))
+        _print(tallies[-1])
+    for kind in options.kinds or (() if tallies else KINDS):
         tallies.append(run_kind(kind, options.scale, options.seed))
         _print(tallies[-1])
     if options.results:

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,6 +29,8 @@ KINDS = (
     "concurrency",
 )
 """Modules of this package, in the order in which the campaign runs them."""
+OPTIONAL = ("guided",)
+"""Those that run only if they are asked for: they need a package more."""
 
 
 @dataclass(frozen=True)
@@ -97,13 +99,45 @@ def run_kind(kind: str, scale: float, seed: int) -> Tally:
     return tally
 
 
+def run_each(each: int, seed: int, log: Path, minutes: float) -> Tally:
+    """Interrupt every command `each` times, less what is in a file of JSON lines already; every case is added there.
+
+    Ends after so many minutes at the latest, to be resumed with the same file.
+    """
+    from faults import signals
+
+    end = time.perf_counter() + 60.0 * minutes
+    lines = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    done = collections.Counter(line["fault"] for line in lines)
+    rng = np.random.default_rng([seed, len(lines)])
+    with tempfile.TemporaryDirectory(prefix="gpzed-faults-signals-") as folder, log.open("a") as stream:
+        before = time.perf_counter()
+        for case in signals.run_each(each, done, rng, Path(folder)):
+            now = time.perf_counter()
+            stream.write(json.dumps({**asdict(case), "seconds": round(now - before, 2), "commit": _commit()}) + "\n")
+            stream.flush()
+            before = now
+            if now > end:
+                break
+    return tally_of(log, seed)
+
+
+def tally_of(log: Path, seed: int) -> Tally:
+    """Return the tally of a file of cases."""
+    tally = Tally("signals", seed)
+    for line in map(json.loads, log.read_text().splitlines()):
+        tally.add(Case(line["fault"], line["outcome"], line["held"], line["detail"]))
+        tally.seconds += line["seconds"]
+    return tally
+
+
 def write(tallies: list[Tally], path: Path) -> None:
     """Replace the records of these kinds and seeds in a file of JSON lines."""
     new = {(tally.kind, tally.seed) for tally in tallies}
     old = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     records = [record for record in old if (record["campaign"], record["seed"]) not in new]
     records += [tally.record() for tally in tallies]
-    records.sort(key=lambda record: (KINDS.index(record["campaign"]), record["seed"]))
+    records.sort(key=lambda record: ((*KINDS, *OPTIONAL).index(record["campaign"]), record["seed"]))
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
 
 

@@ -7,8 +7,9 @@ import importlib.util
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,14 +30,7 @@ def run(cases: int, rng: np.random.Generator, folder: Path) -> Iterator[Case]:
     """Interrupt and resume every kind of job in turn; every tenth case is about two writers or another run."""
     bench = Bench(folder)
     with contextlib.ExitStack() as stack:
-        train, report = bench.train(), bench.report()
-        predict = [bench.predict(suffix) for suffix in ("parquet", "csv", "hdf5", "fits")]
-        jobs = [train, *predict[:2], report, *predict[2:], bench.predict("parquet", "many")]
-        if cases > len(jobs) and importlib.util.find_spec("distributed"):
-            jobs += [train, bench.predict("", "many", "--dask", stack.enter_context(_cluster()))]
-            jobs += [report, bench.predict_locally()]
-        if cases > len(jobs) and importlib.util.find_spec("lsdb"):
-            jobs += [bench.predict_sky()]
+        jobs = _jobs(bench, stack, cases > 7)
         known = {job.name: _undisturbed(job, bench) for job in jobs[: max(cases, 2)]}
         smooth = [known[job.name] for job in jobs[: max(cases, 2)]]
         special = [_two_writers, _another_run]
@@ -46,7 +40,54 @@ def run(cases: int, rng: np.random.Generator, folder: Path) -> Iterator[Case]:
             else:
                 target = smooth[number % len(smooth)]
                 chosen = SIGNALS[int(rng.integers(len(SIGNALS)))]
-                yield _interrupt(bench, target, chosen, rng.uniform(0.0, 1.05) * target.seconds)
+                yield _interrupt_at_random(bench, target, chosen, rng)
+
+
+def run_each(each: int, done: Mapping[str, int], rng: np.random.Generator, folder: Path) -> Iterator[Case]:
+    """Interrupt every command that writes `each` times, by all signals alike; two writers and other runs as often.
+
+    What is `done` already, by fault, is left out: a campaign of many hours may be run in parts.
+    """
+    bench = Bench(folder)
+    with contextlib.ExitStack() as stack:
+        jobs = {job.name: job for job in [*_jobs(bench, stack, True), *bench.others()]}
+        known = {name: _undisturbed(job, bench) for name, job in jobs.items()}
+        paired = [known[name] for name in (list(jobs)[number] for number in PAIRED)]
+        todo: dict[str, Callable[[], Case]] = {}
+        for smooth in known.values():
+            for chosen in SIGNALS:
+                fault = fault_of(chosen, smooth.job)
+                todo[fault] = partial(_interrupt_at_random, bench, smooth, chosen, rng)
+        for smooth in paired:
+            todo[f"two writers in {smooth.job.name}"] = partial(_two_writers, bench, smooth, rng)
+            todo[f"{smooth.job.name} resumed as another run"] = partial(_another_run, bench, smooth, rng)
+        share = -(-each // len(SIGNALS))
+        for turn in range(share):
+            for fault, attempt in todo.items():
+                if done.get(fault, 0) <= turn:
+                    yield attempt()
+
+
+def fault_of(chosen: signal.Signals, job: Job) -> str:
+    """Return the name of a fault."""
+    return f"{chosen.name} in {job.name}"
+
+
+def _interrupt_at_random(bench: Bench, smooth: Smooth, chosen: signal.Signals, rng: np.random.Generator) -> Case:
+    return _interrupt(bench, smooth, chosen, rng.uniform(0.0, 1.05) * smooth.seconds)
+
+
+def _jobs(bench: Bench, stack: contextlib.ExitStack, with_clusters: bool) -> list[Job]:
+    """Return the jobs that can be resumed, and reports; those of clusters where these are installed."""
+    train, report = bench.train(), bench.report()
+    predict = [bench.predict(suffix) for suffix in ("parquet", "csv", "hdf5", "fits")]
+    jobs = [train, *predict[:2], report, *predict[2:], bench.predict("parquet", "many")]
+    if with_clusters and importlib.util.find_spec("distributed"):
+        jobs += [train, bench.predict("", "many", "--dask", stack.enter_context(_cluster()))]
+        jobs += [report, bench.predict_locally()]
+    if with_clusters and importlib.util.find_spec("lsdb"):
+        jobs += [bench.predict_sky()]
+    return jobs
 
 
 @dataclass(frozen=True)
@@ -85,7 +126,7 @@ def _undisturbed(job: Job, bench: Bench) -> Smooth:
 
 def _interrupt(bench: Bench, smooth: Smooth, chosen: signal.Signals, delay: float) -> Case:
     """Send a signal after a while, then finish the job: the output has to be the one of an undisturbed run."""
-    job, fault = smooth.job, f"{chosen.name} in {smooth.job.name}"
+    job, fault = smooth.job, fault_of(chosen, smooth.job)
     with bench.workspace() as work:
         child = Child(job.to(work), bench.log, fresh=job.fresh)
         time.sleep(delay)

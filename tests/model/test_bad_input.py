@@ -247,7 +247,7 @@ def test_constant_column(rows, whitening, constant):
         X[:, 1] = 0.1  # not scaled: a far centre would lose its digits
         model.fit(X, y)
     else:
-        with pytest.warns(DataWarning, match=r"feature \[1\] \(counted from 0\)"):
+        with pytest.warns(DataWarning, match=r"feature 1 \(counted from 0\) is constant"):
             model.fit(X, y)
     assert np.all(np.isfinite(model.predict(X, return_std=True)))
     assert model.score(X, y) > 0.8

@@ -113,7 +113,8 @@ class PhotometrySchema:
             if len(stated) < len(self.values) or stated[0] is None:
                 raise SchemaError(
                     "fluxes need a unit and the catalogue does not give one: say it with `unit=` (uJy, nJy, "
-                    "nanomaggy, ...), or the AB magnitude of flux 1 with `zero_point=`"
+                    "nanomaggy, ...), or the AB magnitude of flux 1 with `zero_point=`",
+                    {"unit": "uJy"},
                 )
             object.__setattr__(self, "zero_point", stated[0].zero_point)
 

@@ -87,10 +87,15 @@ def fit_whitening(moments: Moments, method: WhiteningMethod) -> Whitening:
     is_constant = scale <= MIN_RELATIVE_VARIANCE * np.abs(moments.mean)  # rounding noise, or exactly zero
     scale = np.where(is_constant, 1.0, scale)
     if is_constant.any():
+        numbers = ", ".join(map(str, np.flatnonzero(is_constant)))
+        named = (
+            f"features {numbers} (counted from 0) are"
+            if is_constant.sum() > 1
+            else f"feature {numbers} (counted from 0) is"
+        )
         warnings.warn(
-            f"feature{'s' if is_constant.sum() > 1 else ''} {np.flatnonzero(is_constant).tolist()} (counted from 0) "
-            "are constant in the training rows and cannot inform the fit; drop them, or expect objects with "
-            "another value there to be predicted as far from the training data.",
+            f"{named} constant in the training rows and cannot inform the fit; leave out what is constant, or expect "
+            "objects with another value there to be predicted as far from the training data.",
             DataWarning,
             stacklevel=4,
         )
