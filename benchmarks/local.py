@@ -95,8 +95,9 @@ def main() -> None:
     X_held, X = features(part, held, test)
     own_held, own = (np.column_stack([q.z_phot, np.log(q.std)]) for q in (p_held, p))
     calpit = CalPIT(HistGradientBoostingClassifier(random_state=args.seed), random_state=args.seed)
-    calpit.fit(np.hstack([X_held, own_held]), pit=pit_held)
-    inputs = np.hstack([X, own])
+    varies = np.ptp(X_held, axis=0) > 0  # False where NaN, too
+    calpit.fit(np.hstack([X_held[:, varies], own_held]), pit=pit_held)
+    inputs = np.hstack([X[:, varies], own])
     moved = np.concatenate([calpit.predict(inputs[rows], pit[rows, None]) for rows in chunks(len(z))])[:, 0]
     recalibrated = np.concatenate(
         [calpit.transform(inputs[rows], GridCDE(densities[rows], grid)).pdf for rows in chunks(len(z))]

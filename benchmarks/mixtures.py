@@ -47,16 +47,22 @@ KEYS = ("rmse", "fr_0.15", "fr_0.05", "sigma_nmad", "bias", "mll", "crps", "cde_
 
 
 def tables(folder: Path, name: str) -> tuple[Catalog, Catalog]:
-    """Rows to train on, and rows to be judged by, with a redshift above 0.002."""
+    """Rows to train on, and rows to be judged by, with a redshift above 0.002 and a measured band."""
     training, test = CATALOGUES[name]
     parts = [read_catalog(folder / f"{part}.parquet") for part in training]
     table = Catalog({c: np.concatenate([np.asarray(p[c]) for p in parts]) for c in parts[0].names})
     table = table.take(table.floats("z_spec") > 0.002)
     if test is not None:
         other = read_catalog(folder / f"{test}.parquet")
-        return table, other.take(other.floats("z_spec") > 0.002)
+        return measured_rows(table), measured_rows(other.take(other.floats("z_spec") > 0.002))
     kept = np.random.default_rng(0).random(len(table)) < 0.7
-    return table.take(kept), table.take(~kept)
+    return measured_rows(table.take(kept)), measured_rows(table.take(~kept))
+
+
+def measured_rows(table: Catalog) -> Catalog:
+    """Rows with a measured band."""
+    bands = [name for name in table.names if name.startswith("mag_") and "err" not in name]
+    return table.take(np.isfinite(np.stack([table.floats(name) for name in bands])).any(axis=0))
 
 
 def point_metrics(z: np.ndarray, prediction: Prediction, point: str) -> dict[str, float]:

@@ -57,10 +57,11 @@ def mock(columns: dict[str, Any], z: np.ndarray, n_train: int, seed: int, option
     p = model.predict({name: values[n_train:] for name, values in columns.items()}).prediction
     truth, edges = z[n_train:], np.quantile(p.z_phot, np.linspace(0, 1, BINS + 1))
     sample = np.clip(np.searchsorted(edges, p.z_phot, side="right") - 1, 0, BINS - 1)
+    n_members = int(p.components.member.max()) + 1  # networks are members, too
     rows = []
     for n_labels in (n_train, None):
         drawn = realise(
-            p, np.linspace(0, 6, 61), sample, BINS, n_labels=n_labels, n_members=options.members, random_state=seed
+            p, np.linspace(0, 6, 61), sample, BINS, n_labels=n_labels, n_members=n_members, random_state=seed
         )
         low, high = drawn.interval()
         for k in range(BINS):

@@ -20,8 +20,6 @@ class Code:
         Where its stages are; empty for the forest, which is no RAIL stage.
     options : dict
         Options that differ from the defaults, for both stages.
-    seed : str
-        Option that takes the seed, if there is one.
     note : str
         What a reader must know about its densities.
     """
@@ -32,7 +30,6 @@ class Code:
     informer: str
     estimator: str
     options: dict[str, Any] = field(default_factory=dict)
-    seed: str = ""
     note: str = ""
 
 
@@ -41,7 +38,7 @@ BANDS = {"dc2": "ugrizy", "taskset1": "ugrizy", "boss": "ugriz", "gama": "grizy"
 
 
 CODES = {
-    "gpzed": Code("gpzed", "gpzed", "gpzed", "GPZedInformer", "GPZedEstimator", seed="seed"),
+    "gpzed": Code("gpzed", "gpzed", "gpzed", "GPZedInformer", "GPZedEstimator"),
     "gpz-v1": Code("GPz v1", "pz-rail-gpz-v1", "gpz", "GPzInformer", "GPzEstimator"),
     "gpz-compat": Code(
         "gpzed as GPz v1",

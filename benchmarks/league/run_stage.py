@@ -70,11 +70,13 @@ def stage_of(code: Code, phase: str, args: argparse.Namespace, **more: Any) -> A
     """Make a stage with its own defaults, but for the names of files and bands, and the seed."""
     module = importlib.import_module(f"rail.estimation.algos.{code.module}")
     kind = getattr(module, code.informer if phase == "inform" else code.estimator)
-    given: dict[str, Any] = {code.seed: args.seed} if code.seed and phase == "inform" else {}
+    given: dict[str, Any] = {"seed": args.seed} if "seed" in kind.config_options else {}
     if BANDS[args.catalogue] != "ugrizy":
         bands = [f"mag_{band}_lsst" for band in BANDS[args.catalogue]]
         given |= {"bands": bands, "err_bands": [f"mag_err_{band}_lsst" for band in BANDS[args.catalogue]]}
         given |= {"ref_band": "mag_i_lsst", "mag_limits": {band: lsst_def_maglims[band] for band in bands}}
+        if "replace_error_vals" in kind.config_options:  # one for each band, 0.1 by default
+            given["replace_error_vals"] = [0.1] * len(bands)
     options = {**code.options, **given, **more}
     return kind.make_stage(name=f"league_{phase}", hdf5_groupname=GROUP, **options)
 

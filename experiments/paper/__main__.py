@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -85,7 +86,7 @@ def command(everything: bool, tables: tuple[str, ...], figures: tuple[str, ...],
         return 0
     for report in reports:
         if given["record"]:
-            terminal.json(report.record)
+            click.echo(json.dumps(report.record))
         else:
             _print(terminal, report)
     return 0

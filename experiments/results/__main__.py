@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -51,6 +52,7 @@ def show(tasks: list[Task]) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return 0, 1 if something failed, 2 for wrong usage."""
     options = parse(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that runs are stopped and pages written, as by Ctrl-C
     if options.new_epoch:
         print(f"new epoch: {', '.join(epochs.begin()) or 'nothing has changed'}")
     tasks = all_tasks(options.only)

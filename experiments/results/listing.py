@@ -95,6 +95,7 @@ LISTED = (
             *paper("simulator", "--figure complexity"),
         ),
         900,
+        environment=".venv-league",  # which has TPZ
         costs=(120, *[1200] * 3, *[900] * 3, *[600] * 3, *[2400] * 3, 2400, 15_000, 30_000),
     ),
     scores(

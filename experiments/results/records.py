@@ -23,11 +23,12 @@ Record = dict[str, Any]
 
 
 def read_records(name: str) -> list[Record]:
-    """Read the records of an experiment, none if it was never run."""
+    """Read the records of an experiment, none if it was never run; lines that do not say how they were made are old."""
     path = RESULTS / f"{name}.jsonl"
     if not path.exists():
         return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [{"made": {"task": "", "epoch": 0}, **json.loads(line)} for line in lines if line.strip()]
 
 
 def write_records(name: str, records: Iterable[Record]) -> None:

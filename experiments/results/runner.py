@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -78,7 +79,7 @@ class Running:
         threads = {} if task.experiment.alone else {"OMP_NUM_THREADS": "1"}
         paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
         command = [str(task.python), *task.command.split()]
-        if not task.experiment.alone and hasattr(os, "sched_getaffinity"):
+        if not task.experiment.alone and hasattr(os, "sched_getaffinity") and shutil.which("taskset"):
             cores = sorted(os.sched_getaffinity(0))
             command = ["taskset", "--cpu-list", str(cores[slot % len(cores)]), *command]
         variables = {**os.environ, **threads, "PYTHONPATH": paths}

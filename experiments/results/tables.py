@@ -142,6 +142,9 @@ TABLES: dict[str, View] = {
         {"benchmark": "committee scores"},
     ),
     "versus": View("versus", ("benchmark",), ("ratio_of_best", "ratio_of_medians"), {"benchmark": "versus evidence"}),
+    "versus-training": View(
+        "versus", ("benchmark", "m", "noise_correction"), ("ratio_to_final", "ratio_to_best"), {"ours_best": None}
+    ),
     "stages": View("stages", ("n", "n_basis", "stages"), ("ratio", "growing_score", "all_rows_score")),
     "pipeline": View("pipeline", ("model", "rows"), ("ratio", "peak_mb")),
     "patterns": View("patterns", ("benchmark", "n", "d", "m"), ("ratio",), {"benchmark": "evidence with patterns"}),

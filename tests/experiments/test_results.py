@@ -5,6 +5,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from experiments.results import epochs, records, runner, views
@@ -160,3 +161,20 @@ def test_lengths_of_time() -> None:
 def test_cells_without_values_are_empty() -> None:
     assert views.cell([], ".3f") == ""
     assert views.cell([1.25], "+.2f") == "+1.25"
+
+
+def test_cells_that_are_off_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import cells
+
+    rng = np.random.default_rng(0)
+    columns, gaps = [rng.random(6000) for _ in range(3)], np.zeros(6000, dtype=bool)
+    found = cells.make_cells(columns, gaps)
+    assert all(cell.sum() >= cells.MIN_ROWS for cell in found)
+    assert len(found) == 3 * 6 + 2**3
+    right = rng.random(6000) < cells.INSIDE
+    assert cells.judge_cells(right, found)["cells_off"] == 0
+    wrong = right & (columns[0] > 1 / 6) | (columns[0] <= 1 / 6)  # the lowest sixth is always inside
+    judged = cells.judge_cells(wrong, found)
+    assert judged["cells_off"] >= 1
+    assert judged["worst_cell"] > 0.99
