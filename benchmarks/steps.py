@@ -109,7 +109,7 @@ def row(*cells: str) -> str:
 def gain(before: Runs, after: Runs, key: str, better: float, digits: int) -> str:
     gains = [better * (run[key] - before[seed][key]) for seed, run in after.items()]
     error = np.std(gains, ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else np.nan
-    return f"{np.mean(gains):+.{digits}f} ± {error:.{digits}f}"
+    return f"{np.mean(gains):+.{digits}f}\u00a0±\u00a0{error:.{digits}f}"
 
 
 def main() -> None:
