@@ -3,6 +3,7 @@
 # make test-scale   the tests that need Dask, LSDB and object storage, workers killed and all
 # make test-rail    the tests of the RAIL plugin, in a separate environment
 # make docs    builds the documentation site in docs/_build/html; warnings are errors
+# make notebooks   executes the notebooks and stores their outputs; the one with RAIL and LSDB in a separate environment
 # make bench   sets everything up and measures the speed of evidence and prediction again
 # make paper   reproduces the tables and figures of the paper; PAPER_ARGS="--table metrics --size 10000" for a part
 # make faults  breaks gpzed on purpose, for some minutes, and counts what happens; FAULTS_ARGS="--scale 10" for longer,
@@ -17,7 +18,7 @@ VENV := .venv
 SOURCES := $(wildcard src/gpzed/compiled/*.c src/gpzed/compiled/*.h)
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint unit docs slow test-scale faults sanitize lock audit bench paper rivals test-rail results clean
+.PHONY: demo test lint unit docs notebooks slow test-scale faults sanitize lock audit bench paper rivals test-rail results clean
 
 $(VENV)/.stamp: pyproject.toml requirements-dev.lock hatch_build.py $(SOURCES)
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "gpzed needs Python 3.11 or later; set PYTHON=python3.11")'
@@ -46,6 +47,17 @@ unit: $(VENV)/.stamp
 
 docs: $(VENV)/.stamp
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
+# RAIL and LSDB are too large for the environment of the site, which shows the stored outputs of that notebook
+.venv-lsst/.stamp: pyproject.toml hatch_build.py $(SOURCES) plugins/rail/pyproject.toml
+	$(PYTHON) -m venv .venv-lsst
+	.venv-lsst/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-lsst/bin/python -m pip install --quiet --editable ".[all,lsdb]" --editable plugins/rail nbclient ipykernel
+	touch $@
+
+notebooks: $(VENV)/.stamp .venv-lsst/.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python docs/execute.py $(filter-out %/lsst-survey.ipynb,$(wildcard docs/*/*.ipynb))
+	OMP_NUM_THREADS=1 .venv-lsst/bin/python docs/execute.py docs/notebooks/lsst-survey.ipynb
 
 slow: $(VENV)/.stamp
 	$(BIN)/python -m pytest --run-slow --run-real -m "slow or real" $(PYTEST_ARGS)
@@ -124,4 +136,4 @@ test-rail: .venv-rail/.stamp
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-networks .venv-rail .venv-league .venv-lock .venv-bench .venv-scale build docs/_build docs/reference/api gpzed-demo .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-networks .venv-rail .venv-league .venv-lock .venv-bench .venv-scale .venv-lsst build docs/_build docs/reference/api gpzed-demo .mypy_cache .ruff_cache .pytest_cache

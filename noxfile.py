@@ -90,7 +90,7 @@ def no_compiler(session: nox.Session) -> None:
 @nox.session(python="3.13", default=False)
 def minimal(session: nox.Session) -> None:
     """Nothing but what is required: the estimator works, and what is missing is said."""
-    session.install(str(ROOT), "pytest", "hypothesis", "pytest-xdist")
+    session.install(str(ROOT), "pytest", "hypothesis", "pytest-xdist", "scoringrules")
     pytest(session, "tests/gp", "tests/mixture", "tests/engine", "tests/prediction")
 
 

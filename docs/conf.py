@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import sys
 from importlib import import_module
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -32,8 +34,12 @@ myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 myst_dmath_double_inline = True
 nb_execution_mode = "cache"
+nb_execution_excludepatterns = ["notebooks/lsst-survey.ipynb"]  # needs RAIL and LSDB: `make notebooks`
+nb_execution_in_temp = True
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
+nb_merge_streams = True
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # notebooks call `gpzed`
 
 autodoc_typehints = "none"
 numpydoc_show_class_members = False

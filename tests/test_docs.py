@@ -11,6 +11,7 @@ import contextlib
 import doctest
 import importlib.util
 import inspect
+import json
 import os
 import re
 import shlex
@@ -29,6 +30,7 @@ from gpzed.simulate import simulate_survey
 ROOT = Path(__file__).resolve().parents[1]
 if not (ROOT / "docs").is_dir():
     pytest.skip("the pages are not part of this distribution", allow_module_level=True)
+NOTEBOOKS = sorted(path for path in ROOT.glob("docs/*/*.ipynb") if "_build" not in path.parts)
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 OPTIONS_PAGE = ROOT / "docs" / "reference" / "options.md"
 BEGIN, END = "<!-- options: begin -->", "<!-- options: end -->"
@@ -179,7 +181,20 @@ def test_every_page_is_reachable() -> None:
         if page.suffix == ".md" and page not in reached:
             todo += [Path(name) for name in contents(page)]
         reached.add(page)
-    assert set(ROOT.glob("docs/**/*.md")) <= reached
+    assert {*ROOT.glob("docs/**/*.md"), *NOTEBOOKS} <= reached
+
+
+@pytest.mark.parametrize("notebook", named(NOTEBOOKS))
+def test_notebooks_have_pictures_and_results_and_lead_somewhere(notebook: Path) -> None:
+    text = notebook.read_text(encoding="utf-8")
+    cells = json.loads(text)["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert all(cell["execution_count"] for cell in code), "run `make notebooks`"
+    kinds = [kind for cell in code for output in cell["outputs"] for kind in output.get("data", ())]
+    assert kinds.count("image/png") >= 2
+    assert not re.search(r"(?<![\w.])/(home|work|root|tmp|Users)/", text)
+    for link in re.findall(r"\]\(([^)\s:#]+)[^)\s:]*\)", "".join(line for cell in cells for line in cell["source"])):
+        assert (notebook.parent / link).exists(), link
 
 
 def option_table() -> str:
@@ -306,6 +321,14 @@ def test_the_table_of_faults_is_that_of_its_records() -> None:
 
     page = (ROOT / "docs" / "explanation" / "reliability.md").read_text(encoding="utf-8")
     assert f"<!-- faults -->\n{table(ROOT / 'docs' / 'results' / 'faults.jsonl')}\n<!-- /faults -->" in page
+
+
+def test_the_tables_of_steps_are_those_of_their_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from steps import table
+
+    page = (ROOT / "docs" / "explanation" / "which-model.md").read_text(encoding="utf-8")
+    assert f"<!-- steps -->\n{table(ROOT / 'docs' / 'results' / 'steps.jsonl')}\n<!-- /steps -->" in page
 
 
 def test_the_table_of_mean_redshifts_is_that_of_its_records() -> None:

@@ -51,8 +51,7 @@ def test_namespaces_have_no_init_and_rail_finds_the_package() -> None:
 
 def test_rail_info_lists_the_stages() -> None:
     found = run("rail", "info", "stages")
-    assert "GPZedInformer" in found
-    assert "GPZedEstimator" in found
+    assert [name for name in rail.gpzed.__all__ if not name.endswith("Handle") and name not in found] == []
 
 
 def test_rail_run_estimator(model_path: str) -> None:
@@ -144,6 +143,16 @@ def test_rail_interactive(training: Table, validation: Table) -> None:
     np.testing.assert_array_equal(output.objdata["means"], stage.estimate({GROUP: validation}).data.objdata["means"])
     assert "n_basis : " in module.gpzed_informer.__doc__
     assert "Number m of basis functions" in module.gpzed_informer.__doc__
+
+
+def test_rail_interactive_under_the_options_of_gpz_v1(training: Table, validation: Table) -> None:
+    import rail.interactive as ri
+
+    module, options = ri.estimation.algos.gpzed_compat, {"n_basis": 5, "max_iter": 5, "hdf5_groupname": ""}
+    model = module.gpz_compat_informer(training_data=training, gpz_method="VL", **options)["model"]
+    assert (model.regressor.covariance, model.regressor.n_heads) == ("VL", 1)
+    output = module.gpz_compat_estimator(input_data=validation, model=model, hdf5_groupname="")["output"]
+    assert (output.npdf, output.gen_class.name) == (10, "norm")
 
 
 def test_the_factory_of_single_estimates(model_path: str, validation: Table) -> None:

@@ -136,13 +136,16 @@ class GPZedInformer(CatInformer):
         """Return gpzed's configuration of this stage."""
         return run_config(self.config, self.schema())
 
+    def training_columns(self) -> Mapping[str, Any]:
+        """Return the columns of the training data."""
+        return as_columns(self.get_data("input"), self.config.hdf5_groupname)
+
     def run(self) -> None:
         """Train the model and hand it on."""
-        schema = self.schema()
-        columns = as_columns(self.get_data("input"), self.config.hdf5_groupname)
-        wanted = [*schema.columns, self.config.split_column]
-        table = as_catalog(columns, [name for name in wanted if name], self.get_handle("input").path)
-        self.model = train_table(table, schema, self.run_config())
+        schema, config = self.schema(), self.run_config()
+        wanted = [name for name in (*schema.columns, config.split.column) if name]
+        table = as_catalog(self.training_columns(), wanted, self.get_handle("input").path)
+        self.model = train_table(table, schema, config)
         self.add_data("model", self.model)
 
 

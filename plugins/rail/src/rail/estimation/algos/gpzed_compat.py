@@ -19,9 +19,8 @@ from rail.estimation.informer import CatInformer
 from gpzed.catalog import PhotometrySchema
 from gpzed.config import RunConfig
 from gpzed.errors import ConfigError
-from gpzed.workflows import train_table
 from rail.estimation.algos._gpzed_options import informer_options, run_config
-from rail.estimation.algos.gpzed import GPZedEstimator, GPZedModelHandle, as_catalog, as_columns, refuse_strange_names
+from rail.estimation.algos.gpzed import GPZedEstimator, GPZedInformer, as_columns
 
 COST_WEIGHTS = {"normal": "none", "normalized": "redshift", "balanced": "balanced"}
 """Values of `csl_method`, and gpzed's names for them."""
@@ -113,7 +112,7 @@ def check_lengths(config: Mapping[str, Any]) -> None:
         )
 
 
-class GPzCompatInformer(CatInformer):
+class GPzCompatInformer(GPZedInformer):
     """Train gpzed with the options of RAIL's GPz: one Gaussian for each object, as near to GPz v1 as it gets."""
 
     name = "GPzCompatInformer"
@@ -126,8 +125,6 @@ class GPzCompatInformer(CatInformer):
     >>> informer = ri.estimation.algos.gpzed_compat.gpz_compat_informer
     >>> model = informer(training_data=table, n_basis=50, gpz_method="VC", hdf5_groupname="")["model"]
     """
-    parallel = False
-    outputs = [("model", GPZedModelHandle)]
     config_options = CatInformer.config_options.copy()
     config_options.update(
         bands=SHARED_PARAMS,
@@ -152,15 +149,13 @@ class GPzCompatInformer(CatInformer):
 
     def __init__(self, args: Any, **kwargs: Any) -> None:
         super().__init__(args, **kwargs)
-        refuse_strange_names(self)
-        check_lengths(self.config)
         if not self.config.log_errors:
             self.log.warning("`log_errors` is false, but gpzed takes the logarithm of errors that are inputs")
-        self.run_config()
 
     def schema(self) -> PhotometrySchema:
         """Return which column is what."""
         c = self.config
+        check_lengths(c)
         return PhotometrySchema.from_columns(c.bands, c.err_bands, redshift=c.redshift_col)
 
     def run_config(self) -> RunConfig:
@@ -175,14 +170,9 @@ class GPzCompatInformer(CatInformer):
         }
         return run_config({**defaults, **shared, **translated(c)}, self.schema())
 
-    def run(self) -> None:
-        """Train the model and hand it on."""
-        schema = self.schema()
-        columns = as_columns(self.get_data("input"), self.config.hdf5_groupname)
-        columns = with_errors_replaced(columns, self.config.err_bands, self.config.replace_error_vals)
-        table = as_catalog(columns, schema.columns, self.get_handle("input").path)
-        self.model = train_table(table, schema, self.run_config())
-        self.add_data("model", self.model)
+    def training_columns(self) -> Mapping[str, Any]:
+        """Return the columns of the training data, with errors where there are none."""
+        return with_errors_replaced(super().training_columns(), self.config.err_bands, self.config.replace_error_vals)
 
 
 class GPzCompatEstimator(GPZedEstimator):
