@@ -134,7 +134,12 @@ TABLES: dict[str, View] = {
     # times, as ratios taken in turns
     "evidence": View("evidence", ("n", "m"), ("fraction_of_dgemm",), {"stream": False}, pivot="structure"),
     "prediction": View("prediction", ("n", "m"), ("fraction_of_dgemm",), pivot="structure"),
-    "committee": View("committee", ("components", "networks"), ("speedup_over_exact",), {"benchmark": "committee"}),
+    "committee": View(
+        "committee",
+        ("components", "networks"),
+        ("speedup_over_exact", "speedup_over_other"),
+        {"benchmark": "committee"},
+    ),
     "committee-scores": View(
         "committee",
         ("catalogue", "n_test", "quick_members"),
@@ -150,6 +155,12 @@ TABLES: dict[str, View] = {
     "patterns": View("patterns", ("benchmark", "n", "d", "m"), ("ratio",), {"benchmark": "evidence with patterns"}),
     "committee-hours": View(
         "committee", ("components", "networks"), ("core_hours_of_1e10_rows",), {"benchmark": "committee"}
+    ),
+    "committee-files": View(
+        "committee",
+        ("written",),
+        ("bytes_added_per_row", "speedup_over_other", "core_hours_of_1e10_rows"),
+        {"benchmark": "committee files"},
     ),
     "ten-billion-check": View(
         "ten_billion", ("rows", "workers"), ("predicted_over_measured",), {"what": "check: one evaluation"}
