@@ -43,8 +43,8 @@ class TrainReport:
     status: tuple[str, ...]  # why each member stopped
     validation_score: tuple[float | None, ...]  # mean log-likelihood of the held-out rows, for each member
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Metrics by part of the split (train, validation, test), where it has rows; of `held_out` rows, which no member
-    was trained on, if there is neither validation nor test."""
+    """Metrics by part of the split (train, validation, test), where it has rows; of `held_out` rows, by members not
+    trained on them, if there is neither validation nor test."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain JSON types."""
