@@ -224,14 +224,16 @@ class FakeCatalogue:
     """Stands for a catalogue of LSDB: knows its columns, and writes a folder."""
 
     columns = ("ra", "dec", "mag_u", "mag_err_u", "mag_g", "mag_err_g", "mag_r", "mag_err_r")
-    hc_structure = SimpleNamespace(catalog_info=SimpleNamespace(ra_column="ra", dec_column="dec"))
+    hc_structure = SimpleNamespace(
+        catalog_info=SimpleNamespace(ra_column="ra", dec_column="dec"), catalog_base_dir="nowhere"
+    )
     fails = False
 
     def __len__(self) -> int:
         return 7
 
     def get_healpix_pixels(self) -> list[int]:
-        return [1]
+        return []  # nothing to look at before the work
 
     def map_partitions(self, *arguments: Any) -> FakeCatalogue:
         return self

@@ -309,7 +309,7 @@ def _units(opened: Any) -> dict[str, str]:
 def _look(opened: Any, request: PredictionRequest, schema: PhotometrySchema, stated: bool) -> list[str]:
     """Return what to say of a catalogue, by rows of partitions that lie far apart; refuse other units at once."""
     pixels = opened.get_healpix_pixels()
-    chosen = pixels[:: -(-len(pixels) // LOOK_PARTITIONS)]
+    chosen = pixels[:: max(1, -(-len(pixels) // LOOK_PARTITIONS))]
     seen: Seen | None = None
     for pixel in chosen:
         part = opened[needed_columns(schema)].get_partition(pixel.order, pixel.pixel).compute(progress_bar=False)
