@@ -36,8 +36,8 @@ TWINS = {
     "gpzed.prediction.reduce.merge": "gpzed.compiled.points.merge",
 }
 
-SLOWER = "training takes about 2 times as long, prediction 2 times or, with committees, far more"
-"""What NumPy alone costs: `python benchmarks/kernels.py --size 10000`, one thread."""
+SLOWER = "training and prediction take about twice as long"
+"""What NumPy alone costs (`python benchmarks/kernels.py --size 10000`, one thread): 2.1 and 1.7 times the CPU time."""
 
 
 def warn_if_missing() -> None:
