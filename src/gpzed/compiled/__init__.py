@@ -30,14 +30,14 @@ TWINS = {
     "gpzed.mixture.likelihood.held_out_likelihood": "gpzed.compiled.heads.held_out_likelihood",
     "gpzed.mixture.likelihood.moments": "gpzed.compiled.heads.moments",
     "gpzed.mixture.quick.fill_columns": "gpzed.compiled.quick.fill_columns",
+    "gpzed.mixture.network.fill_network_columns": "gpzed.compiled.quick.fill_network_columns",
     "gpzed.mixture.network.moments": "gpzed.compiled.network.moments",
     "gpzed.mixture.likelihood.batch_posterior": "gpzed.compiled.heads.batch_posterior",
-    "gpzed.model.coverage.read_density": "gpzed.compiled.coverage.read_density",
     "gpzed.prediction.reduce.merge": "gpzed.compiled.points.merge",
 }
 
 SLOWER = "training and prediction take about twice as long"
-"""What NumPy alone costs: `python benchmarks/kernels.py --size 10000`, one thread, 2.1 and 1.7 times the CPU time."""
+"""What NumPy alone costs (`python benchmarks/kernels.py --size 10000`, one thread): 2.1 and 1.7 times the CPU time."""
 
 
 def warn_if_missing() -> None:
