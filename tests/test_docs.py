@@ -323,14 +323,6 @@ def test_the_table_of_faults_is_that_of_its_records() -> None:
     assert f"<!-- faults -->\n{table(ROOT / 'docs' / 'results' / 'faults.jsonl')}\n<!-- /faults -->" in page
 
 
-def test_the_tables_of_steps_are_those_of_their_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    from steps import table
-
-    page = (ROOT / "docs" / "explanation" / "which-model.md").read_text(encoding="utf-8")
-    assert f"<!-- steps -->\n{table(ROOT / 'docs' / 'results' / 'steps.jsonl')}\n<!-- /steps -->" in page
-
-
 def test_the_table_of_mean_redshifts_is_that_of_its_records() -> None:
     spec = importlib.util.spec_from_file_location("nz_benchmark", ROOT / "benchmarks" / "nz.py")
     assert spec is not None

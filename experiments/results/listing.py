@@ -105,11 +105,12 @@ LISTED = (
         150,
         environment=".venv-league",  # which has calpit
     ),
+    scores("steps", "steps", each("--catalogues {}", ("dc2", "boss", "deep", "vipers", "quasars")), 200),
     scores("mixtures", "mixtures", each("--seed {} --catalogue {}", SEEDS, CATALOGUES[:3] + CATALOGUES[4:]), 100),
     scores(
         "networks",
         "networks",
-        each("--rows 1000 --n-test 3000 --seeds 0 1 2 --catalogues {}", (*CATALOGUES, "taskset1")),
+        each("--rows {} --n-test 3000 --seeds 0 1 2 --catalogues {}", (1000, 300, 3000), (*CATALOGUES, "taskset1")),
         240,
         environment=".venv-networks",
     ),

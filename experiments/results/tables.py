@@ -67,6 +67,15 @@ TABLES: dict[str, View] = {
         ("choice", "defaults"),
         KEY,
     ),
+    "steps": View("steps", ("step",), ("mll",), pivot="catalogue"),
+    "steps-scores": View(
+        "steps",
+        ("catalogue", "step"),
+        ("mll", "crps", "rmse", "fr_0.05", "outliers_0.15", "pit_ks", "cpu_seconds"),
+        {},
+        ("step", "the paper's GPz"),
+        ("mll", "crps"),
+    ),
     "mixtures": View(
         "mixtures",
         ("catalogue", "configuration"),

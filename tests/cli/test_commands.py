@@ -209,7 +209,7 @@ def test_completion(shell: str, call: Call) -> None:
 
 
 def test_demo(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = {"model": {"n_basis": 5, "n_members": 1, "n_heads": 1}, "training": {"max_iter": 15}}
+    small = {"model": {"n_basis": 5, "n_members": 1, "n_heads": 1}, "training": {"patience": 5, "tol": 1e-3}}
     monkeypatch.setattr("gpzed.demo.DEFAULT_OPTIONS", small)
     code, text, err = call("demo", "--size", 300, "--out", tmp_path / "demo", "--seed", 1)
     assert code == 0, err

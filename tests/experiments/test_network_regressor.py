@@ -25,12 +25,12 @@ def test_a_network_learns_predicts_and_is_saved(wave, tmp_path: Path) -> None:
     np.testing.assert_array_equal(load_model(tmp_path / "network.gpzed").predict(X[200:]), mean)
 
 
-def test_the_number_of_neurons_grows_with_the_rows(wave) -> None:
+def test_the_number_of_neurons_follows_the_rows(wave) -> None:
     X, y = wave
     model = one_model("auto", NETWORK.code, random_state=0, max_iter=2, n_threads=1)
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         model.fit(X, y, validation_data=(X[:50], y[:50]))
-    assert model.n_basis_ == 300 // (5 * 3)
+    assert model.n_basis_ == 300 // 6
 
 
 def test_missing_inputs_are_refused(wave) -> None:

@@ -26,10 +26,19 @@ def dtype_of(pa: Any, kind: Any) -> str | None:
     if types.is_decimal(kind) or types.is_null(kind):
         return "float64"
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
-        return dtype_name(np.dtype(kind.to_pandas_dtype()))
+        return dtype_name(_numpy_type(pa, kind))
     if types.is_timestamp(kind):
         return f"datetime64[{kind.unit}]"
     return "datetime64[D]" if types.is_date32(kind) else None
+
+
+def _numpy_type(pa: Any, kind: Any) -> np.dtype[Any]:
+    """Return the NumPy dtype of booleans and numbers; Arrow's own way to it needs pandas in its older versions."""
+    types = pa.types
+    if types.is_boolean(kind):
+        return np.dtype(np.bool_)
+    letter = "f" if types.is_floating(kind) else "i" if types.is_signed_integer(kind) else "u"
+    return np.dtype(f"{letter}{kind.bit_width // 8}")
 
 
 def units_of(schema: Any) -> dict[str, str]:
@@ -69,7 +78,7 @@ def to_numpy(pa: Any, column: Any) -> tuple[Any, BoolArray | None]:
     if mask is not None and not pa.types.is_temporal(kind):
         text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
         floats = pa.types.is_floating(kind)
-        fill = "" if text else kind.to_pandas_dtype()(np.nan if floats else 0)
+        fill = "" if text else _numpy_type(pa, kind).type(np.nan if floats else 0)
         column = column.fill_null(pa.scalar(fill, type=kind))
     values = column.to_numpy(zero_copy_only=False)
     return values.astype(np.str_) if values.dtype.kind == "O" else values, mask

@@ -29,6 +29,8 @@ from gpzed.workflows.training_set import TrainingPlan, TrainingSet, prepare, pre
 
 MIN_HELD_OUT = 20
 """Rows below which scores say nothing."""
+MIN_LOCAL = 5000
+"""Galaxies with spectra, of which a tenth is held out, from which on widths are corrected by region."""
 
 
 @dataclass(frozen=True)
@@ -260,10 +262,11 @@ def regressor_for(rows: TrainingSet, config: RunConfig) -> GPzRegressor:
     """Return the model to train: that of the configuration, with widths corrected by region if galaxies were dimmed.
 
     Bright rows with spectra and faint ones made of them err in opposite directions, which one factor for all cannot
-    mend.
+    mend. Few galaxies with spectra cannot tell regions apart, however many rows are made of them.
     """
     report = rows.plan.target
     is_local = report is not None and report.adapted == "dim" and config.model.calibrate == "global"
+    is_local = is_local and rows.plan.counts["train"] >= MIN_LOCAL
     return (config.override("model", calibrate="local") if is_local else config).regressor()
 
 
