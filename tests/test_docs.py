@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import doctest
-import importlib.util
 import inspect
 import json
 import os
@@ -321,16 +320,6 @@ def test_the_table_of_faults_is_that_of_its_records() -> None:
 
     page = (ROOT / "docs" / "explanation" / "reliability.md").read_text(encoding="utf-8")
     assert f"<!-- faults -->\n{table(ROOT / 'docs' / 'results' / 'faults.jsonl')}\n<!-- /faults -->" in page
-
-
-def test_the_table_of_mean_redshifts_is_that_of_its_records() -> None:
-    spec = importlib.util.spec_from_file_location("nz_benchmark", ROOT / "benchmarks" / "nz.py")
-    assert spec is not None
-    assert spec.loader is not None
-    benchmark = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(benchmark)
-    page = (ROOT / "docs" / "howto" / "redshift-distribution.md").read_text(encoding="utf-8")
-    assert f"<!-- nz -->\n{benchmark.table(ROOT / 'docs' / 'results' / 'nz.jsonl')}\n<!-- /nz -->" in page
 
 
 @pytest.mark.parametrize("page", named(PAGES))

@@ -133,7 +133,7 @@ class PredictConfig:
     chunk_rows : int or None
         Rows worked on at a time; chosen by the width of the table if left out.
     risk : bool
-        Whether to write z_risk, the predicted probability of a catastrophic outlier, |z_phot - z| > 0.2 (1 + z).
+        Whether to write z_risk, the predicted probability that z_phot is off by more than 0.2 (1 + z).
     exact : bool
         Whether to compute every model variance from the posterior of the weights, which takes several times as long;
         sums of squares that training found to be good enough take its place otherwise.

@@ -30,9 +30,9 @@ TWINS = {
     "gpzed.mixture.likelihood.held_out_likelihood": "gpzed.compiled.heads.held_out_likelihood",
     "gpzed.mixture.likelihood.moments": "gpzed.compiled.heads.moments",
     "gpzed.mixture.quick.fill_columns": "gpzed.compiled.quick.fill_columns",
-    "gpzed.mixture.network.fill_network_columns": "gpzed.compiled.quick.fill_network_columns",
     "gpzed.mixture.network.moments": "gpzed.compiled.network.moments",
     "gpzed.mixture.likelihood.batch_posterior": "gpzed.compiled.heads.batch_posterior",
+    "gpzed.model.coverage.read_density": "gpzed.compiled.coverage.read_density",
     "gpzed.prediction.reduce.merge": "gpzed.compiled.points.merge",
 }
 
