@@ -14,6 +14,7 @@ from gpzed.catalog._names import near_misses
 from gpzed.catalog.conventions import EBV_NAMES
 from gpzed.catalog.patterns import parse_translate
 from gpzed.catalog.schema import find_column
+from gpzed.catalog.units import known_units
 from gpzed.config import SchemaConfig
 from gpzed.errors import CatalogError, DataWarning, SchemaError
 from gpzed.progress import Progress
@@ -205,7 +206,7 @@ def _with_units(schema: PhotometrySchema, config: SchemaConfig, units: Mapping[s
     if config.zero_point is not None:
         return dataclasses.replace(schema, zero_point=config.zero_point, units={})
     said = dict.fromkeys(schema.photometry_columns, config.unit) if config.unit is not None else dict(units or {})
-    return dataclasses.replace(schema, units={**schema.units, **{k: v for k, v in said.items() if v}})
+    return dataclasses.replace(schema, units={**schema.units, **known_units(said)})
 
 
 def _with_roles(
