@@ -83,7 +83,7 @@ def show_schema(terminal: Terminal, schema: PhotometrySchema, silent: Sequence[s
             f"  {schema.kind} {band}: {', '.join(part for part in parts if part)}{f' [{said}]' if unit else ''}"
         )
     if schema.absent:
-        terminal.say(f"  not in the catalogue: {', '.join(schema.absent)}")
+        terminal.say(f"  taken as not observed: {', '.join(schema.absent)}")
     if schema.kind == "flux" and schema.zero_point is not None and not schema.units:
         terminal.say(f"  unit: {name_of(schema.zero_point)}{', which the catalogue does not say' if silent else ''}")
     others = [(role, getattr(schema, role)) for role in ("redshift", "id", "weight", "ebv")]

@@ -213,7 +213,7 @@ def _check_pdf_file(request: PredictionRequest, options: PredictConfig, to_folde
     if to_folder or request.format == KIND:
         raise ConfigError("`pdf_file` is for one catalogue; leave it out for folders of files and for files of qp")
     check_pdf_output(request, options)
-    settled(options, request.model.n_components, format_of(request.pdf_file))
+    settled(options, request.model.n_components, format_of(request.pdf_file, writing=True))
     open_writer(request.pdf_file)  # checks name and format
 
 
