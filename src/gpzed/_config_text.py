@@ -22,7 +22,10 @@ _EXAMPLES = {int: "1", float: "1.0", bool: "true", str: '"..."'}
 
 
 def fits_type(value: Any, hint: Any) -> tuple[bool, Any]:
-    """Return whether a TOML value is of a type, and the value as that type (lists as tuples, 1 as 1.0)."""
+    """Return whether a TOML value is of a type, and the value as that type (lists as tuples, 1 as 1.0).
+
+    Words may have hyphens for underscores, as on the command line.
+    """
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         for choice in arguments:
@@ -31,7 +34,8 @@ def fits_type(value: Any, hint: Any) -> tuple[bool, Any]:
                 return True, ready
         return False, value
     if origin is Literal:
-        return value in arguments, value
+        word = value.replace("-", "_") if isinstance(value, str) and value not in arguments else value
+        return word in arguments, word
     if origin is tuple:
         return _fits_tuple(value, arguments)
     if origin is not None and issubclass(origin, Mapping):

@@ -143,6 +143,12 @@ def check_output(path: AnyPath, what: str, others: Iterable[AnyPath | None] = ()
         ) from error
 
 
+def nothing_to_resume(path: AnyPath, state: AnyPath) -> str:
+    """Return the words for a run that is to be resumed but has left no `state`, and so begins anew."""
+    replaced = f", and '{path}', which is there, will be replaced" if Path(path).exists() else ""
+    return f"nothing to resume: there is no '{state}'; the run starts from the beginning{replaced}"
+
+
 def _is_same(target: Path, source: Path) -> bool:
     """Tell whether two names stand for one file, or the target is a file of the folder `source`."""
     if os.path.realpath(target) == os.path.realpath(source):

@@ -179,6 +179,17 @@ def test_hdf5_root_compound_and_ambiguous(tmp_path):
         read_catalog(tmp_path / "two.h5", hdf5_group="three")
 
 
+def test_hdf5_of_astropy_has_one_table_with_units(tmp_path):
+    written = Table({"f": [1.0, 2.0], "n": [3, 4]})
+    written["f"].unit, written["f"].description = "nJy", "a flux"
+    written.write(tmp_path / "t.hdf5", path="deep/data", serialize_meta=True)
+    table = read_catalog(tmp_path / "t.hdf5")
+    assert table.names == ("f", "n")
+    assert table.units == {"f": "nJy"}
+    assert table.notes["f"].description == "a flux"
+    assert read_catalog(tmp_path / "t.hdf5", hdf5_group="deep/data").units == {"f": "nJy"}
+
+
 def test_hdf5_unequal_lengths_and_nothing(tmp_path):
     with h5py.File(tmp_path / "t.h5", "w") as file:
         file["a"], file["b"] = np.arange(3), np.arange(2)

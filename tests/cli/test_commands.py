@@ -84,14 +84,35 @@ def test_training_on_every_format(source: str, call: Call, tmp_path: Path) -> No
     assert json.loads(text)["scores"]["train"]["fr_0.15"] > 90
 
 
+def test_translate_files_that_cannot_be_read(call: Call, folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "zphot.translate"
+    command = ("train", folder / "train.parquet", "--dry-run", "--translate", path)
+    assert "zphot.translate' cannot be read: No such file or directory; check the path" in call(*command)[2]
+    path.write_bytes(b"\xff\xfe")
+    assert "zphot.translate' is not text" in call(*command)[2]
+
+
+def test_bands_that_are_left_out_are_not_called_missing(call: Call, folder: Path, tmp_path: Path) -> None:
+    command = ("predict", folder / "model.gpzed", folder / "survey.parquet", "-o", tmp_path / "out.parquet")
+    code, _, err = call(*command, "--bands", "u,g")
+    assert code == 0
+    assert "taken as not observed: r" in err
+    assert "not in the catalogue" not in err
+
+
 def test_format_option_wins_over_the_suffix(call: Call, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "redshifts.xyz"
     code, _, err = call("predict", folder / "model.gpzed", folder / "survey.parquet", "-o", out)
     assert code == 1
     assert "suffix does not tell the format" in err
+    assert "ascii" not in err  # which cannot be written
     code, _, _ = call("predict", folder / "model.gpzed", folder / "survey.parquet", "-o", out, "--format", "csv")
     assert code == 0
     assert len(read_catalog(out, format="csv")) == 300
+    for command in (("evaluate", out), ("train", out, "--dry-run")):
+        code, _, err = call(*command)
+        assert code == 1
+        assert "or name it with --input-format" in err
     code, text, _ = call("evaluate", out, "--input-format", "csv", "--json")
     assert json.loads(text)["n"] == 300
 

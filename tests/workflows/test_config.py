@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpzed import GPzRegressor, Training
-from gpzed.config import NOT_OPTIONS, ModelConfig, PredictConfig, RunConfig, config_template, load_config
+from gpzed.config import NOT_OPTIONS, ModelConfig, PredictConfig, RunConfig, as_config, config_template, load_config
 from gpzed.errors import ConfigError
 
 
@@ -92,6 +92,13 @@ def test_mistakes_are_named(text: str, match: str, tmp_path: Path) -> None:
 def test_a_missing_file_is_a_configuration_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         load_config(tmp_path / "none.toml")
+
+
+def test_words_may_be_written_as_on_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text("[sentinels]\nnan = 'not-detected'")
+    for config in (load_config(path), as_config(None, {"nan": "not-detected"})):
+        assert config.sentinels.nan == "not_detected"
 
 
 def test_an_unknown_point_is_refused_in_a_script_too() -> None:

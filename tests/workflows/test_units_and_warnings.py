@@ -12,6 +12,7 @@ import gpzed
 from foreign import write_votable
 from gpzed.catalog import Catalog
 from gpzed.catalog.units import parse_unit
+from gpzed.cli import main
 from gpzed.config import SchemaConfig
 from gpzed.errors import CatalogError, DataWarning, SchemaError
 from gpzed.workflows import PhotozModel
@@ -61,7 +62,7 @@ def test_fluxes_with_units_need_no_zero_point(model: PhotozModel) -> None:
     ("unit", "zero_point"),
     [("nJy", 31.4), ("mJy", 16.4), ("nanomaggy", 22.5), ("1e-29 erg s-1 cm-2 Hz-1", 23.9), ("erg / (Hz s cm2)", -48.6)],
 )
-@pytest.mark.parametrize("suffix", ["table", "fits", "ecsv", "vot", "parquet", "hdf5"])
+@pytest.mark.parametrize("suffix", ["table", "fits", "ecsv", "vot", "parquet", "hdf5", "astropy.hdf5"])
 def test_every_unit_of_every_format_gives_the_same_redshifts(
     unit: str, zero_point: float, suffix: str, model: PhotozModel, survey: Catalog, tmp_path: Path
 ) -> None:
@@ -75,7 +76,8 @@ def test_every_unit_of_every_format_gives_the_same_redshifts(
         if unit == "nanomaggy":
             pytest.skip("astropy has no such unit to write")
         path = tmp_path / f"survey.{suffix}"
-        write_votable(data, path) if suffix == "vot" else data.write(path)
+        options = {"path": "data", "serialize_meta": True} if suffix == "astropy.hdf5" else {}
+        write_votable(data, path) if suffix == "vot" else data.write(path, **options)
         data = path
     np.testing.assert_allclose(model.predict(data)["z_phot"], expected, atol=1e-6)
 
@@ -93,6 +95,40 @@ def test_without_units_another_scale_is_refused_and_a_word_helps(
     expected = model.predict(fluxes(survey, 23.9))["z_phot"]
     for said in (SchemaConfig(unit="nJy"), SchemaConfig(zero_point=31.4)):
         np.testing.assert_allclose(model.predict(plain, schema=said)["z_phot"], expected, atol=1e-5)
+
+
+def test_a_unit_that_is_none_of_photometry_is_warned_of(model: PhotozModel, survey: Catalog, tmp_path: Path) -> None:
+    table = with_units(fluxes(survey, 23.9), "km / s")
+    with pytest.warns(DataWarning, match=r"unit 'km / s' of f_u, .* is none of photometry.*taken to be in uJy.*`unit="):
+        out = model.predict(table)
+    table.write(tmp_path / "velocities.ecsv")
+    with pytest.warns(DataWarning, match="none of photometry"):
+        gpzed.predict(model, tmp_path / "velocities.ecsv", tmp_path / "out.parquet")
+    expected = model.predict(table, schema=SchemaConfig(unit="uJy"))  # no warning: the user says it
+    np.testing.assert_array_equal(out["z_phot"], expected["z_phot"])
+
+
+def test_a_wrong_unit_is_the_first_cause(model: PhotozModel, survey: Catalog) -> None:
+    with pytest.warns(
+        DataWarning, match=r"\(1\) the unit that is stated is wrong: all is 7.* fainter.* as uJy for nJy"
+    ):
+        model.predict(with_units(fluxes(survey, 23.9), "nJy"))
+
+
+def test_the_terminal_tells_units_of_training_from_those_of_the_catalogue(
+    model: PhotozModel, survey: Catalog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model.save(tmp_path / "m.gpzed")
+    table = with_units(fluxes(survey, 23.9), "uJy")
+    table["f_g"].unit = None
+    table.write(tmp_path / "half.ecsv")
+    command = ["predict", str(tmp_path / "m.gpzed"), str(tmp_path / "half.ecsv"), "-o", str(tmp_path / "out.parquet")]
+    assert main(command) == 0
+    shown = capsys.readouterr().err
+    assert "f_u, df_u [uJy]\n" in shown
+    assert "f_g, df_g [no unit; taken as in training: uJy]\n" in shown
+    assert main([*command, "--unit", "uJy"]) == 0
+    assert "no unit" not in capsys.readouterr().err
 
 
 def test_one_band_in_another_unit_is_named(model: PhotozModel, survey: Catalog) -> None:
@@ -119,7 +155,11 @@ def test_exchanged_bands_are_the_first_cause(survey: Catalog) -> None:
     model = gpzed.train(galaxies(400), None, quick_config())
     columns = {name: np.array(survey[name]) for name in survey.names}
     columns["mag_u"], columns["mag_r"] = columns["mag_r"], columns["mag_u"]
-    with pytest.warns(DataWarning, match=r"outside the coverage.*\(1\) the columns of u and r are exchanged"):
+    expected = r"outside the coverage.*\(1\) the columns of u and r are exchanged"
+    with pytest.warns(DataWarning, match=expected):
+        model.predict(columns)
+    columns["mag_err_g"] = np.full_like(columns["mag_err_g"], 2.0)  # too faint a band to compare
+    with pytest.warns(DataWarning, match=expected):
         model.predict(columns)
 
 

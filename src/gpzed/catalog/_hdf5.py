@@ -29,6 +29,8 @@ from gpzed.errors import CatalogError
 
 _MASK_GROUP = "_gpzed_mask"
 """Group that holds the masks of the columns that have any, beside the data."""
+_ASTROPY_HEADER = ".__table_column_meta__"
+"""What astropy adds to the name of a table for the dataset with the units of its columns."""
 _ROWS_PER_BLOCK = 1 << 16
 _MAX_DEPTH = 16
 """Groups within groups in which tables are looked for."""
@@ -87,7 +89,11 @@ class Hdf5Reader(Reader):
         """Return what a group holds, by name; links to other files are not followed."""
         kinds = {name: group.get(name, getclass=True, getlink=True) for name in group}
         items = {name: group[name] for name, kind in kinds.items() if kind is not self._h5py.ExternalLink}
-        return {name: item for name, item in items.items() if item.file.filename == group.file.filename}
+        return {
+            name: item
+            for name, item in items.items()
+            if item.file.filename == group.file.filename and not name.endswith(_ASTROPY_HEADER)
+        }
 
     def _is_dataset(self, item: Any) -> bool:
         return isinstance(item, self._h5py.Dataset)
@@ -104,6 +110,7 @@ class Hdf5Reader(Reader):
 
     def _describe_columns(self, file: Any) -> None:
         dtypes, units, notes, lists, unsupported = {}, {}, {}, set(), {}
+        header = self._astropy_header(file)
         columns = self._columns(file)
         lengths = {name: len(item) for name, item in columns.items()}
         if len(set(lengths.values())) > 1:
@@ -124,7 +131,7 @@ class Hdf5Reader(Reader):
                 unsupported[name] = f"HDF5 type {dtype}"
                 continue
             dtypes[name] = "str" if text else dtype_name(dtype.base.newbyteorder("="))
-            said = {} if item.dtype.names else item.attrs
+            said = header.get(name, {}) if item.dtype.names else item.attrs
             unit = said.get("unit", said.get("units"))
             if unit is not None:
                 units[name] = _text(unit)
@@ -139,6 +146,16 @@ class Hdf5Reader(Reader):
             notes=notes,
             lists=frozenset(lists),
         )
+
+    def _astropy_header(self, file: Any) -> dict[str, dict[str, Any]]:
+        """Return what astropy keeps of each column of a compound dataset, in a dataset of YAML beside it."""
+        item = file.get(f"{self._group}{_ASTROPY_HEADER}")
+        if not self._is_dataset(item):
+            return {}
+        self._check_storage(item.name, item)
+        meta = require("astropy.table.meta", "units in HDF5 files of astropy", "fits")
+        columns = meta.get_header_from_yaml([_text(line) for line in item[:]])["datatype"]
+        return {column["name"]: column for column in columns}
 
     def _check_storage(self, name: str, item: Any) -> None:
         """Refuse data that are in other files, and sizes that no data stand behind."""

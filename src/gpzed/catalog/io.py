@@ -51,8 +51,10 @@ CHUNK_ROWS = 262_144
 """Rows per chunk unless told otherwise: a few tens of megabytes for a typical catalogue."""
 
 
-def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
+def format_of(path: str | os.PathLike[str], format: str | None = None, *, writing: bool = False) -> str:
     """Return the name of a file's format: `format` if given, else what the suffix means; a folder holds Parquet files.
+
+    With `writing`, the error for unknown suffixes lists those that can be written.
 
     Examples
     --------
@@ -71,10 +73,10 @@ def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
             return known
     if Path(path).is_dir():
         return "parquet"
-    listed = "; ".join(f"{known}: {' '.join(suffixes)}" for known, suffixes in FORMATS.items())
-    raise CatalogError(
-        f"'{path}': the suffix does not tell the format; valid suffixes are {listed}; or name it with `format=`"
-    )
+    usable = WRITABLE if writing else tuple(FORMATS)
+    listed = "; ".join(f"{known}: {' '.join(FORMATS[known])}" for known in usable)
+    hint = "" if writing else "; or name it with `format=`"
+    raise CatalogError(f"'{path}': the suffix does not tell the format; valid suffixes are {listed}{hint}")
 
 
 def _open_reader(path: str | os.PathLike[str], format: str | None, hdf5_group: str | None) -> Reader:
@@ -278,7 +280,7 @@ def open_writer(
     3
     """
     file = Path(path)
-    chosen = format_of(file, format)
+    chosen = format_of(file, format, writing=True)
     entry = _FORMATS[chosen]
     if entry.writer is None:
         raise CatalogError(f"'{file}': {chosen} can be read but not written; write one of {', '.join(WRITABLE)}")

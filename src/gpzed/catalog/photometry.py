@@ -188,7 +188,7 @@ def extract_photometry(catalog: Catalog, schema: PhotometrySchema, sentinels: Se
         if band in schema.absent:
             values[j] = errors[j] = np.nan
             status[j] = Status.NOT_OBSERVED
-            counts.setdefault("no such column", [0] * b)[j] = n
+            counts.setdefault("no column, or not used", [0] * b)[j] = n
             continue
         value = catalog.floats(schema.values[band])
         error = catalog.floats(schema.errors[band]) if schema.errors else None

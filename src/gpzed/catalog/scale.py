@@ -130,7 +130,9 @@ def exchanged_bands(training: ScaleSummary, found: ScaleSummary) -> tuple[str, s
     """Return two bands whose columns fit training far better when exchanged, if there are such."""
     before = np.array([quantiles[2] for quantiles in training.magnitudes])
     now = np.array([quantiles[2] for quantiles in found.magnitudes])
-    if len(now) < 2 or not np.isfinite([before, now]).all():
+    known = np.isfinite(before) & np.isfinite(now)  # a band may be too faint to have a median
+    bands, before, now = tuple(itertools.compress(found.bands, known)), before[known], now[known]
+    if len(bands) < 2:
         return None
 
     def misfit(medians: FloatArray) -> float:
@@ -145,7 +147,7 @@ def exchanged_bands(training: ScaleSummary, found: ScaleSummary) -> tuple[str, s
         misfits.append(misfit(swapped))
     best = int(np.argmin(misfits))
     if misfits[best] < 0.35 * misfit(now) and misfit(now) > 0.15:
-        return found.bands[pairs[best][0]], found.bands[pairs[best][1]]
+        return bands[pairs[best][0]], bands[pairs[best][1]]
     return None
 
 

@@ -160,6 +160,7 @@ def _with_options(given: Sequence[str], options: Mapping[str, Any]) -> str:
 
 def _as_options(text: str, given: Sequence[str] = ()) -> str:
     """Return a message with arguments of Python as options: `zero_point=` and, of a command, `n_basis` as --n-basis."""
+    text = text.replace("`format=`", "--input-format")  # only readers ask for it
     text = re.sub(r"`([a-z][a-z0-9_]*)=`", lambda found: f"--{found[1].replace('_', '-')}", text)
     if "section [" in text and not text.startswith("option, "):
         return text  # of a configuration file, where keys are called as they are

@@ -79,7 +79,7 @@ def command(model: str, catalogue: str, output: str, **given: Any) -> int:
             n_threads=given["threads"],
             cluster=given["dask"],
             progress=terminal,
-            on_plan=lambda used: show_schema(terminal, used),
+            on_plan=lambda used, silent: show_schema(terminal, used, silent),
         )
     except KeyboardInterrupt:
         arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]

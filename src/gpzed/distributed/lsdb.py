@@ -272,7 +272,7 @@ def _predict_hats(request: PredictionRequest, parts: Parts) -> PredictReport:
         names, units = [str(name) for name in opened.columns], _units(opened)
         schema = request.matching_schema(names, units)
         stated = units_are_stated(schema, request.schema, units)
-        request.announce(schema)
+        request.announce(schema, units)
         said = warn_all(_look(opened, request, schema, stated))
         options = settled(request.options, request.model.n_components)
         options = _with_position(options, names, (info.ra_column, info.dec_column))

@@ -51,7 +51,7 @@ def predict_folder(request: PredictionRequest) -> PredictReport:
         )
     files = parquet_files(root)
     plan = plan_prediction(request, to_folder=True)
-    request.announce(plan.schema)
+    request.announce(plan.schema, plan.info.units)
     manifest = plan.manifest()
     stamp = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
     plan = dataclasses.replace(plan, access={}, metadata={**plan.metadata, STAMP: stamp})

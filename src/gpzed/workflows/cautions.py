@@ -12,7 +12,7 @@ import numpy as np
 
 from gpzed.catalog import PhotometrySchema, Scale, ScaleSummary
 from gpzed.catalog.scale import colour_shifts, exchanged_bands, outside_colours, shifts
-from gpzed.catalog.units import known_units
+from gpzed.catalog.units import known_units, name_of
 from gpzed.config import SchemaConfig
 from gpzed.errors import CatalogError, DataWarning
 from gpzed.features import Flag, count_flags
@@ -53,9 +53,26 @@ def warn_all(texts: Iterable[str]) -> tuple[str, ...]:
 
 def units_are_stated(schema: PhotometrySchema, config: SchemaConfig, units: Mapping[str, str]) -> bool:
     """Tell whether the user or the catalogue says in what units the photometry is."""
+    return not without_unit(schema, config, units)
+
+
+def without_unit(schema: PhotometrySchema, config: SchemaConfig, units: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns of photometry of which neither the user nor the catalogue says the unit."""
     if config.unit is not None or config.zero_point is not None:
-        return True
-    return all(column in known_units(units) for column in schema.values.values())
+        return ()
+    known = known_units(units)
+    return tuple(column for column in schema.values.values() if column not in known)
+
+
+def strange_units(schema: PhotometrySchema, config: SchemaConfig, units: Mapping[str, str]) -> list[str]:
+    """Return what to say about fluxes whose unit is none of photometry."""
+    columns = [name for name in without_unit(schema, config, units) if units.get(name)]
+    if schema.zero_point is None or not columns:
+        return []
+    return [
+        f"unit '{units[columns[0]]}' of {', '.join(columns)} is none of photometry: fluxes are taken to be in "
+        f"{name_of(schema.zero_point)}; say the right one with `unit=`"
+    ]
 
 
 def refuse_other_units(training: ScaleSummary, seen: Seen, where: str, stated: bool) -> None:
@@ -179,7 +196,9 @@ def _causes(training: ScaleSummary, seen: Seen) -> list[str]:
             f"band {found.bands[worst]} is {_shift(float(single[worst]))} against the others: another filter, zero "
             "point or magnitude system (Vega)"
         )
-    if common > 0.5:
+    if abs(common) > MAX_SHIFT:
+        causes.append(f"the unit that is stated is wrong: all is {_shift(common)}, {_factor(common)}")
+    elif common > 0.5:
         causes.append(f"a deeper catalogue, {_shift(common)} in the median: weight training by it with --target")
     elif common < -0.5:
         causes.append(f"objects {_shift(common)}: stars, another unit, or a shallower catalogue")
@@ -197,7 +216,8 @@ def _shift(shift: float) -> str:
 def _factor(shift: float) -> str:
     """Return a shift as a factor of flux, with the units that it could come from."""
     factor = 10.0 ** (0.4 * abs(shift))
-    for power, units in ((3, "as nJy for uJy"), (6, "as uJy for Jy"), (9, "as nJy for Jy")):
+    for power, small, large in ((3, "nJy", "uJy"), (6, "uJy", "Jy"), (9, "nJy", "Jy")):
         if abs(np.log10(factor) - power) < 0.5:
-            return f"a factor of about 1e{power}, {units}" if power > 3 else f"a factor of about 1000, {units}"
+            units = f"{small} for {large}" if shift < 0 else f"{large} for {small}"
+            return f"a factor of about {f'1e{power}' if power > 3 else '1000'}, as {units}"
     return f"a factor of about {factor:.0f}" if factor < 1e5 else f"a factor of about {factor:.0e}"

@@ -22,6 +22,7 @@ import gpzed
 from gpzed._files import check_output, replacing, write_atomically
 from gpzed.catalog import catalog_info, read_catalog
 from gpzed.errors import CatalogError, ConfigError
+from gpzed.model import Run
 from gpzed.prediction.qpform import load_qp
 from gpzed.prediction.reduce import reduced
 from gpzed.progress import Progress
@@ -297,8 +298,9 @@ def _make_pair(pair: Pair, place: Path, progress: Progress, options: dict[str, A
         model = load_photoz_model(model_file)
     else:
         progress.say(f"{label}: training on '{pair.training}'")
+        begun = bool(Run(Path(f"{model_file}.checkpoint")).checkpoints())
         model = train_for(
-            pair.training, pair.test, model_file, taskset=pair.taskset, progress=progress, resume=True, **options
+            pair.training, pair.test, model_file, taskset=pair.taskset, progress=progress, resume=begun, **options
         )
     trained = time.monotonic()
     rows = estimate(model, pair.test, output_file)

@@ -33,7 +33,7 @@ from gpzed.model.coverage import THRESHOLD
 from gpzed.model.modelfile import ModelFile, pack_model, unpack_model
 from gpzed.model.records import from_parts, to_parts
 from gpzed.prediction import Prediction
-from gpzed.workflows.cautions import Seen, cautions, refuse_other_units, units_are_stated, warn_all
+from gpzed.workflows.cautions import Seen, cautions, refuse_other_units, strange_units, units_are_stated, warn_all
 from gpzed.workflows.columns import column_notes, quoted, settled
 from gpzed.workflows.inputs import Inputs, make_inputs, needed_columns
 from gpzed.workflows.photoz_catalog import PhotozCatalog
@@ -115,6 +115,7 @@ class PhotozModel:
         table = as_table(data, schema)
         found = matching_schema(table.names, self.schema, schema, self.needs_ebv, table.units)
         info = table.info()
+        warn_all(strange_units(found, schema, info.units))
         prediction, report, seen = predict_rows(self, table.catalog(needed_columns(found)), found, exact=options.exact)
         refuse_other_units(self.scale, seen, info.path, units_are_stated(found, schema, info.units))
         warn_all(cautions(self.scale, seen, info.path, absent_bands_text(found, self.schema, table.names)))

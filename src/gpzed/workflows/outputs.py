@@ -22,7 +22,7 @@ ROW = "row"
 
 def output_kind(path: Path, format: str | None) -> str:
     """Return the name of the output's format."""
-    return KIND if format == KIND else format_of(path, format)
+    return KIND if format == KIND else format_of(path, format, writing=True)
 
 
 def file_columns(columns: Mapping[str, Any], options: PredictConfig, kind: str) -> Catalog:

@@ -25,7 +25,7 @@ from gpzed.catalog import (
 from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.progress import Progress
-from gpzed.workflows.cautions import Seen, cautions, units_are_stated
+from gpzed.workflows.cautions import Seen, cautions, strange_units, units_are_stated, warn_all, without_unit
 from gpzed.workflows.columns import added_columns, column_dtype, settled
 from gpzed.workflows.inputs import needed_columns
 from gpzed.workflows.model import PhotozModel
@@ -51,17 +51,18 @@ class PredictionRequest:
     n_threads: int | None = None
     cluster: Any = None
     progress: Progress = field(default_factory=Progress)
-    on_plan: Callable[[PhotometrySchema], None] | None = None
+    on_plan: Callable[[PhotometrySchema, tuple[str, ...]], None] | None = None
     pdf_file: Path | None = None
 
     def matching_schema(self, names: Any, units: Mapping[str, str] | None = None) -> PhotometrySchema:
         """Return which of the columns is what."""
         return matching_schema(names, self.model.schema, self.schema, self.model.needs_ebv, units)
 
-    def announce(self, schema: PhotometrySchema) -> None:
-        """Tell which column is taken for what."""
+    def announce(self, schema: PhotometrySchema, units: Mapping[str, str]) -> None:
+        """Tell which column is taken for what, and of which nobody says the unit; `units` are the catalogue's own."""
+        warn_all(strange_units(schema, self.schema, units))
         if self.on_plan is not None:
-            self.on_plan(schema)
+            self.on_plan(schema, without_unit(schema, self.schema, units))
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,6 @@ class PredictionPlan:
             **manifest(self.model, self.identity, self.schema, self.options),
             "rows": self.info.n_rows,
             "copied": self.kept,
-            "computed": self.added,
             "format": self.kind,
             "pdf_file": None if self.pdf_file is None else self.pdf_file.name,
             "chunk_rows": self.chunk_rows,
@@ -213,7 +213,7 @@ def _check_pdf_file(request: PredictionRequest, options: PredictConfig, to_folde
     if to_folder or request.format == KIND:
         raise ConfigError("`pdf_file` is for one catalogue; leave it out for folders of files and for files of qp")
     check_pdf_output(request, options)
-    settled(options, request.model.n_components, format_of(request.pdf_file))
+    settled(options, request.model.n_components, format_of(request.pdf_file, writing=True))
     open_writer(request.pdf_file)  # checks name and format
 
 

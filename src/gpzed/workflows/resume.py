@@ -60,6 +60,7 @@ class FinishedChunks:
                 f"'{self.folder}' is left from an interrupted run; add --resume to resume it, or delete the folder to "
                 "start afresh"
             )
+        self.is_new = not path.exists()
         payload = self._load(path)
         self.is_resumed = payload is not None
         if payload is None:

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gpzed._files import reason
 from gpzed.catalog import CONVENTIONS, CatalogInfo, PhotometrySchema, catalog_info, format_of, guess_schema
 from gpzed.catalog._names import near_misses
 from gpzed.catalog.conventions import EBV_NAMES
 from gpzed.catalog.patterns import parse_translate
 from gpzed.catalog.schema import find_column
+from gpzed.catalog.units import known_units
 from gpzed.config import SchemaConfig
 from gpzed.errors import CatalogError, DataWarning, SchemaError
 from gpzed.progress import Progress
@@ -46,8 +48,10 @@ def resolve_schema(
 def _text_of(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SchemaError(f"translate file '{path}' cannot be read: {error}; check the path") from None
+    except OSError as error:
+        raise SchemaError(f"translate file '{path}' cannot be read: {reason(error)}; check the path") from None
+    except UnicodeDecodeError:
+        raise SchemaError(f"translate file '{path}' is not text; expected lines like 'f_u F12'") from None
 
 
 def warn_of_lost_bands(
@@ -92,7 +96,7 @@ def matching_schema(
         if said or any(getattr(config, role) for role in _ROLES):
             error.predicting = True
             raise
-        reason = error
+        failure = error
     guessed = _guess_some(columns, trained, bands, config, units)
     if guessed is not None and len(guessed.observed) > len(fitting):
         return guessed
@@ -102,8 +106,8 @@ def matching_schema(
     missing = [name for name in trained.photometry_columns if name not in columns and name != trained.ebv]
     raise SchemaError(
         f"the catalogue lacks {len(missing)} column(s) that the model was trained on, '{missing[0]}' first, and no "
-        f"other columns fit its bands {', '.join(trained.bands)}: {reason.message}",
-        reason.suggestion,
+        f"other columns fit its bands {', '.join(trained.bands)}: {failure.message}",
+        failure.suggestion,
         predicting=True,
     )
 
@@ -205,7 +209,7 @@ def _with_units(schema: PhotometrySchema, config: SchemaConfig, units: Mapping[s
     if config.zero_point is not None:
         return dataclasses.replace(schema, zero_point=config.zero_point, units={})
     said = dict.fromkeys(schema.photometry_columns, config.unit) if config.unit is not None else dict(units or {})
-    return dataclasses.replace(schema, units={**schema.units, **{k: v for k, v in said.items() if v}})
+    return dataclasses.replace(schema, units={**schema.units, **known_units(said)})
 
 
 def _with_roles(

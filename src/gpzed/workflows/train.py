@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
@@ -14,10 +15,10 @@ from typing import Any
 import numpy as np
 
 import gpzed
-from gpzed._files import Lock, check_output, discard_leftovers, file_hash
+from gpzed._files import Lock, check_output, discard_leftovers, file_hash, nothing_to_resume
 from gpzed.catalog import Catalog, PhotometrySchema, address_of, identify, local_path
 from gpzed.config import RunConfig, as_config
-from gpzed.errors import ConfigError
+from gpzed.errors import ConfigError, GPzWarning
 from gpzed.evaluation import evaluate
 from gpzed.model import HEADS_STAGE, NETWORK_STAGE, GPzRegressor, Run, StepInfo
 from gpzed.progress import Progress
@@ -121,6 +122,8 @@ def train(
         check_output(run.checkpoint, "the checkpoint", [*inputs, output])
     with _held(output):
         _check_checkpoints(run, resume)
+        if resume and output is not None and run.checkpoint is not None and not run.checkpoints():
+            warnings.warn(nothing_to_resume(output, run.checkpoint), GPzWarning, stacklevel=2)
         return _train(data, output, settled, None if is_path(target) else target, run, progress, on_plan)
 
 
