@@ -115,7 +115,7 @@
   }
 
   // ---- numbers ---------------------------------------------------------------------------------------------------
-  const TILES = { rmse: ["RMSE Δz/(1+z)", "root mean square of (z_phot − z_spec) / (1 + z_spec)"], "fr_0.15": ["% within 0.15", "FR0.15: objects with |z_phot − z_spec| / (1 + z_spec) below 0.15"],
+  const TILES = { rmse: ["RMSE/(1+z)", "root mean square of (z_phot − z_spec) / (1 + z_spec)"], "fr_0.15": ["% within 0.15", "FR0.15: objects with |z_phot − z_spec| / (1 + z_spec) below 0.15"],
     "fr_0.05": ["% within 0.05", "FR0.05: objects with |z_phot − z_spec| / (1 + z_spec) below 0.05"], bias: ["bias Δz/(1+z)", "mean of (z_phot − z_spec) / (1 + z_spec)"],
     sigma_nmad: ["σ NMAD", "1.4826 times the median absolute deviation of (z_phot − z_spec) / (1 + z_spec)"], mll: ["mean ln p(z)", "MLL: mean log density at the true redshift"],
     coverage_68: ["in 68 %", "share of objects whose true redshift lies in the central 68 % interval"] };
@@ -126,7 +126,7 @@
     $("limit").textContent = `${number(set.kept[at])} of ${number(set.n)} objects, σ up to ${set.max_std[at].toPrecision(3)}`;
     const tiles = set.truth
       ? Object.entries(TILES).map(([name, [label, title]]) => [name, label, set.scores.shown[name][at], `all: ${set.scores.shown[name][last]}`, title])
-      : [["expected_rmse", "promised RMSE Δz/(1+z)", set.expected_rmse[at].toFixed(4), `all: ${set.expected_rmse[last].toFixed(4)}`, "RMSE of Δz/(1+z) that the predicted variances promise"],
+      : [["expected_rmse", "promised RMSE/(1+z)", set.expected_rmse[at].toFixed(4), `all: ${set.expected_rmse[last].toFixed(4)}`, "RMSE of Δz/(1+z) that the predicted variances promise"],
         ["max_std", "largest σ", set.max_std[at].toFixed(4), `all: ${set.max_std[last].toFixed(4)}`, "largest predicted standard deviation"]];
     tiles.push(["n", "objects", number(set.kept[at]), `all: ${number(set.n)}`, "objects kept"]);
     $("tiles").innerHTML = tiles.map(([name, label, value, all, title]) =>
