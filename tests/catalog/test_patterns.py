@@ -90,6 +90,12 @@ def test_other_columns_of_every_band_are_proposed_as_errors():
         guess_schema(columns)
 
 
+def test_columns_beside_errors_are_proposed_where_only_these_follow_a_pattern():
+    with pytest.raises(SchemaError, match="no columns were recognised") as caught:
+        guess_schema(pairs("qq{}", "qqerr_{}", "ugr"))
+    assert caught.value.suggestion == {"bands": ["u", "g", "r"], "mag": "qq{band}", "err": "qqerr_{band}"}
+
+
 def test_two_groups_are_a_choice_with_a_ready_answer():
     columns = pairs("a_{}_mag", "a_{}_magerr", "gri") + pairs("b_{}_mag", "b_{}_magerr", "gri")
     with pytest.raises(SchemaError, match=r"2 kinds of photometry fit equally well.*b_{band}_mag") as caught:

@@ -201,7 +201,7 @@ def suggestion(
     """Return options that are likely to help: the largest group of columns that looks like photometry."""
     found = [*families(names, units), *values_without_errors(names)]
     if not found:
-        return {}
+        return _values_beside_errors(names)
     best = max(found, key=lambda one: len(one.values))
     options = options_of(best, units, unit)
     if not best.error and (error := _beside(best, names)):
@@ -210,6 +210,16 @@ def suggestion(
         there = {band.lower() for band in options["bands"]}
         options["bands"] = [band for band in bands if band.lower() in there] or options["bands"]
     return options
+
+
+def _values_beside_errors(names: Sequence[str]) -> dict[str, Any]:
+    """Return options where only errors follow a pattern; that the columns beside them are magnitudes is a guess."""
+    groups = sorted(grouped(names).items(), key=lambda item: -len(item[1]))
+    for template, bands in groups:
+        errors = Family(template, "", bands, kind="magnitude")
+        if _is_error(template) and (value := _beside(errors, names)):
+            return {"bands": list(bands), "mag": value, "err": template}
+    return {}
 
 
 def _beside(values: Family, names: Sequence[str]) -> str:
