@@ -26,7 +26,7 @@ $(VENV)/.stamp: pyproject.toml requirements-dev.lock hatch_build.py $(SOURCES)
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.lock 2> $(VENV)/pip.log \
 		&& $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . \
 		|| { cat $(VENV)/pip.log >&2; ! grep -q "DO NOT MATCH THE HASHES" $(VENV)/pip.log \
-		&& echo "The packages of requirements-dev.lock are not to be had here; installing what pyproject.toml allows." >&2 \
+		&& echo "The packages of requirements-dev.lock are not available here; installing what pyproject.toml allows." >&2 \
 		&& $(BIN)/python -m pip install --quiet --upgrade "pip>=25.1" \
 		&& $(BIN)/python -m pip install --quiet --editable ".[all]" --group dev; }
 	touch $@

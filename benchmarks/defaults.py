@@ -11,12 +11,9 @@ kept for the test. Needs the catalogues (`--data-dir`, or GPZED_DATA).
 
 from __future__ import annotations
 
-import argparse
-import os
 import time
 import warnings
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +26,7 @@ from gpzed.catalog import Catalog, extract_photometry
 from gpzed.evaluation import evaluate
 from gpzed.prediction import Prediction
 from gpzed.workflows import PhotozModel, predict_table
-from mixtures import CATALOGUES, ROOT, point_metrics, tables
+from mixtures import arguments, point_metrics, tables
 from networks import boosting, features
 
 SCORES = (
@@ -59,12 +56,7 @@ def measured(table: Catalog, model: PhotozModel) -> tuple[list[np.ndarray], np.n
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = Path(os.environ.get("GPZED_DATA") or ROOT.parent / "shared/data")
-    parser.add_argument("--data-dir", type=Path, default=default)
-    parser.add_argument("--catalogue", choices=list(CATALOGUES), required=True)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+    args = arguments(__doc__)
     warnings.simplefilter("ignore")
     training, test = tables(args.data_dir, args.catalogue)
     z = test.floats("z_spec")

@@ -11,10 +11,7 @@ GPZED_DATA).
 
 from __future__ import annotations
 
-import argparse
-import os
 import warnings
-from pathlib import Path
 
 import numpy as np
 from calpit import CalPIT, GridCDE
@@ -27,7 +24,7 @@ from defaults import measured
 from gpzed import train
 from gpzed.prediction import Prediction
 from gpzed.workflows import predict_table
-from mixtures import CATALOGUES, ROOT, tables
+from mixtures import arguments, tables
 from networks import features
 
 N_GRID, CHUNK, N_NEIGHBOURS = 1200, 2000, 200
@@ -63,12 +60,7 @@ def conformal(near: list[np.ndarray], pit: np.ndarray, near_new: list[np.ndarray
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = Path(os.environ.get("GPZED_DATA") or ROOT.parent / "shared/data")
-    parser.add_argument("--data-dir", type=Path, default=default)
-    parser.add_argument("--catalogue", choices=list(CATALOGUES), required=True)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+    args = arguments(__doc__)
     warnings.simplefilter("ignore")
     training, test = tables(args.data_dir, args.catalogue)
     z = test.floats("z_spec")

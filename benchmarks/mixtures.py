@@ -46,6 +46,16 @@ CONFIGURATIONS = {
 KEYS = ("rmse", "fr_0.15", "fr_0.05", "sigma_nmad", "bias", "mll", "crps", "cde_loss", "pit_ks", "coverage_68")
 
 
+def arguments(description: str | None) -> argparse.Namespace:
+    """Return the arguments of a run on one catalogue."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    default = Path(os.environ.get("GPZED_DATA") or ROOT.parent / "shared/data")
+    parser.add_argument("--data-dir", type=Path, default=default)
+    parser.add_argument("--catalogue", choices=list(CATALOGUES), required=True)
+    parser.add_argument("--seed", type=int, default=0)
+    return parser.parse_args()
+
+
 def tables(folder: Path, name: str) -> tuple[Catalog, Catalog]:
     """Rows to train on, and rows to be judged by, with a redshift above 0.002 and a measured band."""
     training, test = CATALOGUES[name]
@@ -76,12 +86,7 @@ def point_metrics(z: np.ndarray, prediction: Prediction, point: str) -> dict[str
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = Path(os.environ.get("GPZED_DATA") or ROOT.parent / "shared/data")
-    parser.add_argument("--data-dir", type=Path, default=default)
-    parser.add_argument("--catalogue", choices=list(CATALOGUES), required=True)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+    args = arguments(__doc__)
     warnings.simplefilter("ignore")
     training, test = tables(args.data_dir, args.catalogue)
     for name, configuration in CONFIGURATIONS.items():

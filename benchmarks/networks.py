@@ -28,16 +28,8 @@ from gpzed.evaluation.metrics import METRICS, per_object_values
 from gpzed.features import FeatureConfig, fit_transformer
 from gpzed.prediction import Prediction
 from gpzed.workflows import train
+from mixtures import CATALOGUES, ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
-CATALOGUES = {
-    "dc2": (["rail_dc2_9816/training"], "rail_dc2_9816/validation"),
-    "boss": (["sdss_boss_dr10/boss_dr10_0", "sdss_boss_dr10/boss_dr10_3"], "sdss_boss_dr10/boss_dr10_1"),
-    "deep": (["deep23_3dhst_ugrizy/half"], None),
-    "vipers": (["des_dr2_gama_vipers/vipers_train"], None),
-    "gama": (["des_dr2_gama_vipers/gama_train"], None),
-    "quasars": (["sdss_qso_dr5/half"], None),
-}
 TASK_SET = "pzdc_replica/pz_challenge_taskset_1_flow_{}_10yr"
 KEYS = ("mll", "crps", "cde_loss", "fr_0.15", "fr_0.05", "sigma_nmad", "rmse")
 POINT_KEYS = ("fr_0.15", "fr_0.05", "sigma_nmad", "rmse")

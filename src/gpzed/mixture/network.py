@@ -4,7 +4,7 @@
 
 with the same three outputs for each of K heads as in `gpzed.mixture.likelihood`: mean, ln beta and gate. Hidden units
 are not local: few rows in many dimensions tell them more than they tell basis functions, each of which has a shape of
-its own to learn. In exchange there is no posterior of weights: a network by itself knows no model variance.
+its own to learn. In exchange there is no posterior of weights: a single network has no model variance.
 
 Arrays are rows first and of the precision of the weights; single precision is enough for training, and twice as fast.
 """

@@ -144,7 +144,7 @@ class GPzCompatInformer(GPZedInformer):
         pca_decorrelate=Param(bool, True, msg="Whether the inputs are brought to principal components"),
         max_iter=Param(int, 200, msg="Limit on iterations"),
         max_attempt=Param(int, 100, msg="Iterations without a better score after which training stops"),
-        log_errors=Param(bool, True, msg="Errors enter by their logarithm; false is not to be had, and warned about"),
+        log_errors=Param(bool, True, msg="Errors enter by their logarithm; false is not supported, and warned about"),
     )
 
     def __init__(self, args: Any, **kwargs: Any) -> None:
