@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from gpzed.features.library import Galaxies
 from gpzed.simulate import simulate_survey
 from gpzed.workflows import plan_training
 from gpzed.workflows.simulated import zero_points
+from gpzed.workflows.train import MIN_LOCAL, regressor_for
 from workflows.galaxy_files import write
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning", "ignore::gpzed.errors.DataWarning")
@@ -172,3 +174,9 @@ def test_a_target_without_errors_serves_for_weights_only(sky: dict[str, dict[str
     assert model.report is not None
     assert model.report.plan.target is not None
     assert set(model.report.plan.target.scores) == {"none", "weights"}
+
+
+@pytest.mark.parametrize(("n_spectra", "expected"), [(MIN_LOCAL, "local"), (MIN_LOCAL - 1, "global")])
+def test_widths_are_corrected_by_region_only_with_many_spectra(n_spectra: int, expected: str) -> None:
+    plan = SimpleNamespace(target=SimpleNamespace(adapted="dim"), counts={"train": n_spectra})
+    assert regressor_for(SimpleNamespace(plan=plan), RunConfig()).calibrate == expected  # type: ignore[arg-type]
