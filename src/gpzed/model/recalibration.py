@@ -93,8 +93,7 @@ def fit_recalibration(
     Parameters
     ----------
     prediction : Prediction
-        Of held-out rows. Basis functions were not fitted to them, but they chose the iterate and the noise correction,
-        and the weight posterior includes them.
+        Of held-out rows, by posteriors that do not include them; they did choose the iterate and the noise correction.
     y : Targets or ndarray of shape (n,)
         Their targets, and what is known of these.
     omega : ndarray of shape (n,) or None
