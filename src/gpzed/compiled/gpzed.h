@@ -173,6 +173,47 @@ struct network {
 int gpzed_network(const struct network *c);
 size_t gpzed_network_work_size(const struct network *c);
 
+/* Rows of a network in training, in single precision and rows first. */
+struct network_rows {
+    size_t n, d;
+    const float *X, *y, *omega, *variance, *wrong; /* (n, d), (n) each; the last two may be NULL */
+};
+
+/* What a network in training is made of, see `struct network`. */
+struct network_shape {
+    size_t n_layers, K;
+    double min_log_beta, max_log_beta;
+    const int64_t *units;
+};
+
+/* Steps of Adam by batches of rows, see `mixture/network_training.py`. */
+struct descent {
+    struct network_rows rows;
+    struct network_shape shape;
+    size_t n_batches, size;
+    const int64_t *order;           /* (n_batches, size): rows of each batch */
+    ptrdiff_t seed;                 /* of dropout, below 2^32 */
+    double dropout, decay;
+    double max_norm, memory, forget, epsilon; /* forget: part of the mean square that a step replaces */
+    const double *schedule;         /* (n_batches, 4): rate, momentum, rate and mean square corrected for their start */
+    float *theta, *mean, *first, *second; /* all layers, one after the other */
+    double *work;
+    double *log_likelihood, *norm;  /* of all batches; of the last gradient, per row */
+};
+int gpzed_descent(const struct descent *c);
+size_t gpzed_descent_work_size(const struct descent *c);
+
+/* Weighted sum of the log-likelihoods of rows under a network. */
+struct network_score {
+    struct network_rows rows;
+    struct network_shape shape;
+    const float *layers;
+    double *work;
+    double *log_likelihood;
+};
+int gpzed_network_score(const struct network_score *c);
+size_t gpzed_network_score_work_size(const struct network_score *c);
+
 /* Shapes of m basis functions, of one Lambda if `is_shared`, and inputs uncertain by V V'. */
 struct shapes {
     size_t m, d, r, is_shared;
