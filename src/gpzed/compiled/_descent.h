@@ -269,10 +269,10 @@ TARGET static double NAME(adam_step)(const struct descent *c, const double *sche
             sums[j] += (double)gradient[i + j] * (double)gradient[i + j];
     for (size_t j = 0; j < FLOATS; j++)
         norm += sums[j];
-    norm = sqrt(norm) / (double)c->size;
-    const float scale = (float)(-(norm > c->max_norm ? c->max_norm / norm : 1.0) / (double)c->size);
-    const float towards = (float)(1.0 - schedule[1]), forget = (float)c->forget, rate = (float)schedule[2];
-    const float root_scale = (float)schedule[3], epsilon = (float)c->epsilon, memory = (float)c->memory;
+    norm = sqrt(norm) / (double)c->adam.size;
+    const float scale = (float)(-(norm > c->adam.max_norm ? c->adam.max_norm / norm : 1.0) / (double)c->adam.size);
+    const float towards = (float)(1.0 - schedule[1]), forget = (float)c->adam.forget, rate = (float)schedule[2];
+    const float root_scale = (float)schedule[3], epsilon = (float)c->adam.epsilon, memory = (float)c->adam.memory;
     for (size_t start = 0; l < c->shape.n_layers; l++, start = end) {
         size_t columns = padded(c->shape.units[l + 1]), biases = start + (size_t)c->shape.units[l] * columns;
         end = biases + columns;
@@ -297,15 +297,15 @@ TARGET static int NAME(descent)(const struct descent *c)
     for (size_t a = 0; a < 4; a++)
         pad_layers(&c->shape, state[a], padded_state[a]);
     memset(w.zeros, 0, w.step / CHUNK * sizeof(float));
-    for (size_t batch = 0; batch < c->n_batches; batch++) {
+    for (size_t batch = 0; batch < c->adam.n_batches; batch++) {
         memset(w.gradient, 0, padded_size(&c->shape) * sizeof(float));
         NAME(transpose_layers)(&c->shape, &w);
-        for (size_t start = 0; start < c->size; start += CHUNK) {
-            size_t first = batch * c->size + start;
-            *c->log_likelihood += NAME(network_chunk)(&c->shape, &c->rows, c->order + first, smaller(CHUNK, c->size - start),
+        for (size_t start = 0; start < c->adam.size; start += CHUNK) {
+            size_t first = batch * c->adam.size + start;
+            *c->log_likelihood += NAME(network_chunk)(&c->shape, &c->rows, c->adam.order + first, smaller(CHUNK, c->adam.size - start),
                                                       first, c, &w);
         }
-        *c->norm = NAME(adam_step)(c, c->schedule + 4 * batch, &w);
+        *c->norm = NAME(adam_step)(c, c->adam.schedule + 4 * batch, &w);
     }
     for (size_t a = 0; a < 4; a++)
         unpad_layers(&c->shape, padded_state[a], state[a]);
@@ -322,6 +322,34 @@ TARGET static int NAME(network_score)(const struct network_score *c)
         for (size_t i = 0; i < count; i++)
             which[i] = (int64_t)(start + i);
         *c->log_likelihood += NAME(network_chunk)(&c->shape, &c->rows, which, count, 0, NULL, &w);
+    }
+    return 0;
+}
+
+/* A step of Adam on numbers in double precision. */
+TARGET static int NAME(adam_step_of)(const struct adam_step_of *c)
+{
+    double *restrict theta = c->theta, *restrict mean = c->mean, *restrict first = c->first, *restrict second = c->second;
+    const double *restrict gradient = c->gradient;
+    double sums[FLOATS] = {0.0}, norm = 0.0;
+    size_t i = 0;
+    for (; i + FLOATS <= c->size; i += FLOATS)
+        for (size_t j = 0; j < FLOATS; j++)
+            sums[j] += gradient[i + j] * gradient[i + j];
+    for (; i < c->size; i++)
+        sums[0] += gradient[i] * gradient[i];
+    for (size_t j = 0; j < FLOATS; j++)
+        norm += sums[j];
+    norm = *c->norm = sqrt(norm) / (double)c->adam->size;
+    const double scale = -(norm > c->adam->max_norm ? c->adam->max_norm / norm : 1.0) / (double)c->adam->size;
+    const double towards = 1.0 - c->schedule[1], rate = c->schedule[2], root_scale = c->schedule[3];
+    const double forget = c->adam->forget, epsilon = c->adam->epsilon, memory = c->adam->memory;
+    for (i = 0; i < c->size; i++) {
+        double g = scale * gradient[i];
+        first[i] += towards * (g - first[i]);
+        second[i] += forget * (g * g - second[i]);
+        theta[i] -= rate * first[i] / (sqrt(second[i] * root_scale) + epsilon);
+        mean[i] += memory * (theta[i] - mean[i]);
     }
     return 0;
 }

@@ -363,6 +363,15 @@ static void unpad_layers(const struct network_shape *c, const float *wide_layers
     }
 }
 
+/* What a step of Adam needs. */
+struct adam_step_of {
+    const struct adam *adam;
+    const double *schedule; /* (4) of this step */
+    size_t size;
+    const double *gradient;
+    double *theta, *mean, *first, *second, *norm;
+};
+
 /* Memory of a density: packed coefficients, and panels of raw and whitened inputs, of their map, and of components. */
 struct coverage_work {
     double *Ct, *raw, *Z, *logs, *end;
@@ -616,6 +625,7 @@ DISPATCH(committee)
 DISPATCH(coverage)
 DISPATCH(network)
 DISPATCH(descent)
+DISPATCH(adam_step_of)
 DISPATCH(network_score)
 DISPATCH(spread)
 DISPATCH(rows)

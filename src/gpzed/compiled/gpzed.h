@@ -186,16 +186,21 @@ struct network_shape {
     const int64_t *units;
 };
 
-/* Steps of Adam by batches of rows, see `mixture/network_training.py`. */
+/* Steps of Adam, see `engine/adam.py`, by batches of rows. */
+struct adam {
+    size_t n_batches, size;
+    const int64_t *order;   /* (n_batches, size): rows of each batch */
+    const double *schedule; /* (n_batches, 4): rate, momentum, rate and mean square corrected for their start */
+    double max_norm, memory, forget, epsilon; /* forget: part of the mean square that a step replaces */
+};
+
+/* Training of a network, see `mixture/network_training.py`. */
 struct descent {
     struct network_rows rows;
     struct network_shape shape;
-    size_t n_batches, size;
-    const int64_t *order;           /* (n_batches, size): rows of each batch */
-    ptrdiff_t seed;                 /* of dropout, below 2^32 */
+    struct adam adam;
+    ptrdiff_t seed; /* of dropout, below 2^32 */
     double dropout, decay;
-    double max_norm, memory, forget, epsilon; /* forget: part of the mean square that a step replaces */
-    const double *schedule;         /* (n_batches, 4): rate, momentum, rate and mean square corrected for their start */
     float *theta, *mean, *first, *second; /* all layers, one after the other */
     double *work;
     double *log_likelihood, *norm;  /* of all batches; of the last gradient, per row */
@@ -318,6 +323,21 @@ struct posterior {
 };
 int gpzed_posterior(const struct posterior *c);
 size_t gpzed_posterior_work_size(const struct posterior *c);
+
+/* Training of heads, see `mixture/training.py`. */
+struct heads_descent {
+    struct posterior posterior; /* its parts are kinds of rows, without the rows; priors are those of a batch */
+    struct adam adam;           /* rows of one kind are together in each batch */
+    size_t n, first;            /* rows; the batch to begin with */
+    size_t all_vary;            /* whether rows of kind 0 have v, too */
+    const int64_t *kind;        /* (n), or NULL if all are 0 */
+    const double *X, *y, *omega, *v; /* (n, d), (n), (n), (n, K) or NULL */
+    double *theta, *mean, *first_moment, *second_moment;
+    double *work;
+    double *value, *norm, *done; /* sum of the log posteriors of batches, norm of the last gradient per row, batches done */
+};
+int gpzed_heads_descent(const struct heads_descent *c);
+size_t gpzed_heads_descent_work_size(const struct heads_descent *c);
 
 /* Points of least expected loss of Gaussian mixtures, given before they are cut. */
 struct points {

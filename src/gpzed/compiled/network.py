@@ -6,6 +6,7 @@ held.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -42,23 +43,15 @@ def descend(
     adam: steps.Adam, like: Layers, rows: NetworkRows, order: IntArray, dropout: float, seed: int
 ) -> tuple[float, float]:
     """Take steps by batches of rows, see `gpzed.mixture.network_training.descend`."""
-    n_batches, size = order.shape
     total, norm = np.zeros(()), np.zeros(())
     call(
         "descent",
         rows=_rows_struct(rows),
         shape=_shape_struct(like),
-        n_batches=n_batches,
-        size=size,
-        order=order,
+        adam=adam_struct(adam, order, [adam.advance() for _ in order]),
         seed=seed,
         dropout=dropout,
         decay=training.DECAY,
-        max_norm=steps.MAX_NORM,
-        memory=adam.memory,
-        forget=1.0 - steps.DECAY,
-        epsilon=steps.EPSILON,
-        schedule=np.array([adam.advance() for _ in range(n_batches)]),
         theta=adam.theta,
         mean=adam.mean,
         first=adam.first,
@@ -67,6 +60,22 @@ def descend(
         norm=norm,
     )
     return float(total), float(norm)
+
+
+def adam_struct(adam: steps.Adam, order: IntArray, schedule: Sequence[steps.Factors]) -> Any:
+    """Return steps by batches of rows, `order` (batches, rows), as a struct."""
+    n_batches, size = order.shape
+    return fill(
+        "adam",
+        n_batches=n_batches,
+        size=size,
+        order=order,
+        schedule=np.array(schedule),
+        max_norm=steps.MAX_NORM,
+        memory=adam.memory,
+        forget=1.0 - steps.DECAY,
+        epsilon=steps.EPSILON,
+    )
 
 
 def mean_log_likelihood(layers: Layers, rows: NetworkRows) -> float:

@@ -58,9 +58,12 @@ class Adam:
         self._bias *= momentum
         return Factors(rate, momentum, rate / (1.0 - self._bias), 1.0 / (1.0 - DECAY**self.count))
 
-    def step(self, gradient: AnyArray, scale: float) -> float:
-        """Take a step against `scale` times a gradient; return the norm of that."""
-        rate, momentum, corrected_rate, root_scale = self.advance()
+    def step(self, gradient: AnyArray, scale: float, factors: Factors | None = None) -> float:
+        """Take a step against `scale` times a gradient; return the norm of that.
+
+        With `factors` it is a step that was counted before.
+        """
+        rate, momentum, corrected_rate, root_scale = factors or self.advance()
         norm = abs(scale) * float(np.sqrt(np.cumsum(gradient * gradient)[-1]))  # in order, whatever the BLAS
         g = (scale * MAX_NORM / norm if norm > MAX_NORM else scale) * gradient
         self.first += (1.0 - momentum) * (g - self.first)
