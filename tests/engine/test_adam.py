@@ -19,7 +19,7 @@ def test_long_gradients_are_shortened(monkeypatch):
     monkeypatch.setattr(module, "MAX_NORM", 1e-3)
     adam = Adam(np.zeros(3), 10)
     assert adam.step(np.array([2.0, 1.0, 2.0]), -0.5) == pytest.approx(1.5)
-    assert np.linalg.norm(adam._first) / (1.0 - module.MOMENTUM[0]) == pytest.approx(1e-3)
+    assert np.linalg.norm(adam.first) / (1.0 - module.MOMENTUM[0]) == pytest.approx(1e-3)
 
 
 def test_a_quadratic_is_minimised():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gpzed.compiled import binding, substitute
+from gpzed.engine.adam import Adam
 from gpzed.engine.blocks import Givens, Rows, Scratch
 from gpzed.gp.parameters import Layout
 from gpzed.mixture import training
@@ -77,6 +78,45 @@ def test_numpy_takes_over_where_shapes_are_singular(kernels):
     assert value == expected[0]
     np.testing.assert_array_equal(gradient, expected[1])
     assert np.all(np.isfinite(gradient))
+
+
+def steps_of(heads, layout, rows, blurs, givens, order):
+    """Parameters after a step for each batch, with the log posterior and the last norm."""
+    adam, options = Adam(heads.pack(), 50), StochasticOptions(kappa=2.0, ridge=0.5)
+    found = substitute(training.descend)(adam, heads, rows, order, givens, layout, blurs, options, Scratch())
+    return *found, adam.theta, adam.mean, adam.first, adam.second, adam.count
+
+
+@pytest.mark.parametrize("with_labels", [False, True])
+@pytest.mark.parametrize("with_kinds", [False, True])
+@pytest.mark.parametrize("code", CODES)
+def test_compiled_steps_are_those_of_numpy(lanes, monkeypatch, code, with_kinds, with_labels):
+    layout, heads, rows, blurs, v = make_case(code, with_kinds)
+    rng = np.random.default_rng(1)
+    if with_labels:
+        rows = rows._replace(label_variance=rng.uniform(0.01, 0.2, N), wrong=rng.uniform(0.0, 0.3, N))
+    givens = Givens(None if v is None else v.T, rng.uniform(0.2, 1.0, N))
+    order, results = rng.permutation(N)[:57].reshape(3, 19), []
+    for library in (binding._library, None):
+        monkeypatch.setattr(binding, "_library", library)
+        results.append(steps_of(heads, layout, rows, blurs, givens, order))
+    for compiled, in_numpy in zip(*results, strict=True):
+        np.testing.assert_allclose(compiled, in_numpy, rtol=1e-7, atol=1e-9)
+
+
+def test_numpy_takes_the_steps_where_shapes_are_singular(kernels, monkeypatch):
+    layout, heads, rows, blurs, _ = make_case("VC")
+    Gamma = heads.Gamma.copy()
+    Gamma[2, 0] = Gamma[2, 1] * (1.0 + 1e-12)
+    given = Heads(heads.P, Gamma, heads.Theta), layout, rows, blurs, Givens()
+    order = np.arange(N).reshape(3, 20)
+    several, first = steps_of(*given, order), steps_of(*given, order[:1])
+    monkeypatch.setattr(binding, "_library", None)
+    for compiled, in_numpy in zip(first, steps_of(*given, order[:1]), strict=True):
+        np.testing.assert_allclose(compiled, in_numpy, rtol=1e-9)
+    assert several[-1] == 3  # and on to the next batches
+    assert all(np.all(np.isfinite(values)) for values in several)
+    assert several[0] == pytest.approx(steps_of(*given, order)[0], rel=0.02)  # what follows is ill-conditioned
 
 
 def test_heads_that_are_handed_out_do_not_change(kernels):

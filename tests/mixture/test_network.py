@@ -7,6 +7,7 @@ import pytest
 
 from gpzed.compiled import substitute
 from gpzed.compiled.binding import is_compiled
+from gpzed.engine.adam import Adam
 from gpzed.engine.threads import Team
 from gpzed.mixture.network import (
     BLOCK_ROWS,
@@ -19,7 +20,15 @@ from gpzed.mixture.network import (
     split_outputs,
     start_network,
 )
-from gpzed.mixture.network_training import fit_network
+from gpzed.mixture.network_training import (
+    DECAY,
+    PEAK_RATE,
+    _is_weight,
+    _masks,
+    _pack,
+    descend,
+    fit_network,
+)
 
 
 @pytest.fixture
@@ -107,6 +116,47 @@ def test_compiled_predictions_are_those_of_numpy(rng: np.random.Generator, n: in
     X = np.concatenate([rng.standard_normal((n, 3)), 1e3 * rng.standard_normal((n, 3))])
     for fast, plain in zip(substitute(moments)(layers, X), moments(layers, X), strict=True):
         np.testing.assert_allclose(fast, plain, rtol=1e-10, atol=1e-300)
+
+
+def trained(start: list[np.ndarray], rows: NetworkRows, order: np.ndarray, compiled: bool) -> tuple[Adam, float, float]:
+    """Parameters after a step for each batch, the log-likelihood of the rows, and the norm of the last gradient."""
+    adam = Adam(_pack(start), 100, PEAK_RATE, DECAY * _pack([_is_weight(layer) for layer in start]))
+    return adam, *(substitute(descend) if compiled else descend)(adam, start, rows, order, 0.2, 2**32 - 5)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize(("size", "widths"), [(1, (3, 5)), (37, (3, 20, 33)), (64, (3, 16, 48, 7)), (150, (3, 64, 64))])
+def test_compiled_steps_are_those_of_numpy(
+    lanes: int, rng: np.random.Generator, labels: bool, size: int, widths: tuple[int, ...]
+) -> None:
+    rows = make_rows(rng, 5 * size, labels=labels).single()
+    start = start_network(widths, rows.y, 4, rng, np.float32)
+    order = rng.permutation(5 * size)[: 3 * size].reshape(3, size)
+    fast, plain = (trained(start, rows, order, compiled) for compiled in (True, False))
+    np.testing.assert_allclose(fast[1:], plain[1:], rtol=1e-5)
+    for name in ("first", "second", "theta", "mean"):
+        one, other = (getattr(result[0], name) for result in (fast, plain))
+        np.testing.assert_allclose(one, other, atol=2e-5 * float(np.abs(other).max()))
+
+
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("n", [1, 63, 200])
+def test_compiled_scores_are_those_of_numpy(lanes: int, rng: np.random.Generator, labels: bool, n: int) -> None:
+    rows = make_rows(rng, n, labels=labels).single()
+    layers = start_network((3, 17, 30), rows.y, 5, rng, np.float32)
+    expected = mean_log_likelihood(layers, rows)
+    assert substitute(mean_log_likelihood)(layers, rows) == pytest.approx(expected, rel=1e-5)
+
+
+def test_dropout_leaves_out_that_part_of_the_units_others_for_each_row_and_seed() -> None:
+    one, other = (_masks(np.arange(1000), [40, 20], 0.25, seed) for seed in (1, 2))
+    assert [mask.shape for mask in one] == [(1000, 40), (1000, 20)]
+    kept, again = (np.hstack(masks) > 0.0 for masks in (one, other))
+    for axis in (0, 1):  # 4.5 standard errors of a part of 1,000 rows, or of 60 units
+        np.testing.assert_allclose(kept.mean(axis=axis), 0.75, atol=4.5 * np.sqrt(0.1875 / kept.shape[axis]))
+    for pair in [(kept, again), (kept[1:], kept[:-1]), (kept[:, 1:], kept[:, :-1])]:
+        assert np.mean(pair[0] & pair[1]) == pytest.approx(0.75**2, abs=0.01)
+    assert np.unique(np.hstack(one)) == pytest.approx([0.0, 1.0 / 0.75])
 
 
 def test_an_epoch_limit_of_time_ends_training(rng: np.random.Generator) -> None:

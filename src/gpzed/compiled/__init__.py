@@ -31,7 +31,10 @@ TWINS = {
     "gpzed.mixture.likelihood.moments": "gpzed.compiled.heads.moments",
     "gpzed.mixture.quick.fill_columns": "gpzed.compiled.quick.fill_columns",
     "gpzed.mixture.network.moments": "gpzed.compiled.network.moments",
+    "gpzed.mixture.network.mean_log_likelihood": "gpzed.compiled.network.mean_log_likelihood",
+    "gpzed.mixture.network_training.descend": "gpzed.compiled.network.descend",
     "gpzed.mixture.likelihood.batch_posterior": "gpzed.compiled.heads.batch_posterior",
+    "gpzed.mixture.training.descend": "gpzed.compiled.heads.descend",
     "gpzed.model.coverage.read_density": "gpzed.compiled.coverage.read_density",
     "gpzed.prediction.reduce.merge": "gpzed.compiled.points.merge",
 }

@@ -377,6 +377,7 @@ TARGET static int NAME(predict)(const struct predict *c)
 #include "_heads.h"
 #include "_quick.h"
 #include "_network.h"
+#include "_descent.h"
 #include "_coverage.h"
 #include "_points.h"
 #include "_mixtures.h"

@@ -292,6 +292,86 @@ static struct network_work divide_network(const struct network *c, double *next,
     return w;
 }
 
+#define CHUNK 64 /* rows of a batch that go forward and back together: what they need stays in the cache */
+#define FLOATS 16 /* units of a layer are padded with zeros to a multiple of these */
+
+INLINE size_t padded(int64_t units) { return ((size_t)units + FLOATS - 1) / FLOATS * FLOATS; }
+INLINE float *take_floats(double **next, size_t size) { return (float *)take(next, size / 2 + 1); }
+
+/* Numbers of all layers, with padding. */
+static size_t padded_size(const struct network_shape *c)
+{
+    size_t size = 0;
+    for (size_t l = 0; l < c->n_layers; l++)
+        size += ((size_t)c->units[l] + 1) * padded(c->units[l + 1]);
+    return size;
+}
+
+/* Memory of a network in training: layers with padding, what Adam keeps of them, and a chunk of rows at every layer. */
+struct descent_work {
+    float *theta, *mean, *first, *second, *gradient; /* the last four only where it learns */
+    float *transposed;                               /* layers but the first, (outputs, inputs) */
+    float *hidden, *slopes;                          /* [layer][row][unit], of `step` numbers a layer */
+    float *G, *other;                                /* gradients of what a layer gives */
+    float *rows;                                     /* (4 + 4 K, CHUNK): targets and so on, outputs of heads */
+    float *zeros;
+    size_t step;
+    double *end;
+};
+
+static struct descent_work divide_descent(const struct network_shape *c, int learns, double *next)
+{
+    size_t size = padded_size(c), widest = 0;
+    struct descent_work w;
+    for (size_t l = 0; l <= c->n_layers; l++)
+        widest = padded(c->units[l]) > widest ? padded(c->units[l]) : widest;
+    w.step = widest * CHUNK;
+    w.theta = take_floats(&next, size);
+    w.mean = take_floats(&next, learns ? size : 0);
+    w.first = take_floats(&next, learns ? size : 0);
+    w.second = take_floats(&next, learns ? size : 0);
+    w.gradient = take_floats(&next, learns ? size : 0);
+    w.transposed = take_floats(&next, learns ? c->n_layers * widest * widest : 0);
+    w.hidden = take_floats(&next, (c->n_layers + 1) * w.step);
+    w.slopes = take_floats(&next, learns ? c->n_layers * w.step : 0);
+    w.G = take_floats(&next, w.step);
+    w.other = take_floats(&next, w.step);
+    w.rows = take_floats(&next, (4 + 4 * c->K) * CHUNK);
+    w.zeros = take_floats(&next, widest);
+    w.end = next;
+    return w;
+}
+
+/* Layers one after the other, to or from the same with padding, which is zero. */
+static void pad_layers(const struct network_shape *c, const float *plain, float *out)
+{
+    for (size_t l = 0; l < c->n_layers; l++) {
+        size_t units = (size_t)c->units[l + 1], wide = padded(c->units[l + 1]);
+        for (size_t i = 0; i <= (size_t)c->units[l]; i++, plain += units, out += wide) {
+            memcpy(out, plain, units * sizeof(float));
+            memset(out + units, 0, (wide - units) * sizeof(float));
+        }
+    }
+}
+
+static void unpad_layers(const struct network_shape *c, const float *wide_layers, float *out)
+{
+    for (size_t l = 0; l < c->n_layers; l++) {
+        size_t units = (size_t)c->units[l + 1], wide = padded(c->units[l + 1]);
+        for (size_t i = 0; i <= (size_t)c->units[l]; i++, out += units, wide_layers += wide)
+            memcpy(out, wide_layers, units * sizeof(float));
+    }
+}
+
+/* What a step of Adam needs. */
+struct adam_step_of {
+    const struct adam *adam;
+    const double *schedule; /* (4) of this step */
+    size_t size;
+    const double *gradient;
+    double *theta, *mean, *first, *second, *norm;
+};
+
 /* Memory of a density: packed coefficients, and panels of raw and whitened inputs, of their map, and of components. */
 struct coverage_work {
     double *Ct, *raw, *Z, *logs, *end;
@@ -344,8 +424,6 @@ struct committee_work {
     double *raw, *centred, *values;    /* panels of d, d and K */
     double *packed, *end;              /* then what is packed of each member */
 };
-
-INLINE float *take_floats(double **next, size_t size) { return (float *)take(next, size / 2 + 1); }
 
 /* Packed matrices of heads. */
 struct packed_heads {
@@ -546,6 +624,9 @@ DISPATCH(mixture)
 DISPATCH(committee)
 DISPATCH(coverage)
 DISPATCH(network)
+DISPATCH(descent)
+DISPATCH(adam_step_of)
+DISPATCH(network_score)
 DISPATCH(spread)
 DISPATCH(rows)
 DISPATCH(points)
@@ -588,6 +669,13 @@ size_t gpzed_coverage_work_size(const struct coverage *c)
 size_t gpzed_network_work_size(const struct network *c)
 {
     return numbers(divide_network(c, NULL, BEST_PANEL).end);
+}
+
+size_t gpzed_descent_work_size(const struct descent *c) { return numbers(divide_descent(&c->shape, 1, NULL).end); }
+
+size_t gpzed_network_score_work_size(const struct network_score *c)
+{
+    return numbers(divide_descent(&c->shape, 0, NULL).end);
 }
 
 size_t gpzed_kept_size(const struct forward *c)

@@ -110,3 +110,86 @@ int gpzed_posterior(const struct posterior *s)
     }
     return 0;
 }
+
+/* Memory of steps by batches: the rows of one, and what its posterior needs. */
+struct heads_descent_work {
+    double *X, *y, *omega, *v, *gradient, *posterior;
+    struct part *parts;
+    double *end;
+};
+
+static size_t posterior_size(const struct posterior *s)
+{
+    return s->m * s->d + gamma_size(s) + (s->m + s->k) * 3 * s->outputs.K;
+}
+
+static struct heads_descent_work divide_heads_descent(const struct heads_descent *c, double *next)
+{
+    size_t size = c->adam.size;
+    struct heads_descent_work w;
+    w.X = take(&next, size * c->posterior.d);
+    w.y = take(&next, size);
+    w.omega = take(&next, size);
+    w.v = take(&next, c->v ? size * c->posterior.outputs.K : 0);
+    w.gradient = take(&next, posterior_size(&c->posterior));
+    w.parts = (struct part *)take(&next, size * (sizeof(struct part) / sizeof(double) + 1));
+    w.posterior = take(&next, numbers(divide_posterior(&c->posterior, NULL).end));
+    w.end = next;
+    return w;
+}
+
+size_t gpzed_heads_descent_work_size(const struct heads_descent *c) { return numbers(divide_heads_descent(c, NULL).end); }
+
+/* Rows of a batch as parts of one kind each; returns how many parts there are. */
+static size_t gather_parts(const struct heads_descent *c, const int64_t *order, const struct heads_descent_work *w)
+{
+    size_t d = c->posterior.d, K = c->posterior.outputs.K, size = c->adam.size, n_parts = 0, end;
+    for (size_t start = 0; start < size; start = end, n_parts++) {
+        int64_t kind = c->kind ? c->kind[order[start]] : 0;
+        for (end = start; end < size && (c->kind ? c->kind[order[end]] : 0) == kind; end++)
+            ;
+        size_t n = end - start;
+        int has_v = c->v && (kind || c->all_vary);
+        double *X = w->X + start * d, *v = w->v + start * K;
+        struct inputs inputs = {n, d, (ptrdiff_t)n, 1, X};
+        struct targets targets = {w->y + start, w->omega + start, NULL, has_v ? v : NULL};
+        struct part part = {inputs, targets, c->posterior.parts[kind].r, c->posterior.parts[kind].V};
+        for (size_t i = 0; i < n; i++) {
+            size_t row = (size_t)order[start + i];
+            w->y[start + i] = c->y[row];
+            w->omega[start + i] = c->omega[row];
+            for (size_t k = 0; k < d; k++)
+                X[k * n + i] = c->X[row * d + k];
+            for (size_t k = 0; has_v && k < K; k++)
+                v[k * n + i] = c->v[row * K + k];
+        }
+        w->parts[n_parts] = part;
+    }
+    return n_parts;
+}
+
+/* Returns 1 if shapes are not finite or not positive definite in the batch after the last that is done. */
+int gpzed_heads_descent(const struct heads_descent *c)
+{
+    struct heads_descent_work w = divide_heads_descent(c, c->work);
+    struct posterior posterior = c->posterior;
+    double value;
+    posterior.parts = w.parts;
+    posterior.theta = c->theta;
+    posterior.gradient = w.gradient;
+    posterior.value = &value;
+    posterior.work = w.posterior;
+    for (size_t batch = c->first; batch < c->adam.n_batches; batch++) {
+        struct adam_step_of step = {
+            &c->adam, c->adam.schedule + 4 * batch, posterior_size(&c->posterior), w.gradient,
+            c->theta, c->mean, c->first_moment, c->second_moment, c->norm,
+        };
+        posterior.n_parts = gather_parts(c, c->adam.order + batch * c->adam.size, &w);
+        if (gpzed_posterior(&posterior))
+            return 1;
+        gpzed_adam_step_of(&step);
+        *c->value += value;
+        *c->done = (double)(batch + 1);
+    }
+    return 0;
+}

@@ -25,7 +25,12 @@ HEADER = Path(__file__).with_name("gpzed.h")
 MAX_SIZE, MAX_ROWS = 2**20, 2**40
 """Most basis functions, features, heads and so on; most rows, or pairs. The C code multiplies two or three sizes, of
 which one counts rows at most: the products stay below 2^63."""
-_SCALARS = {"size_t": ctypes.c_size_t, "ptrdiff_t": ctypes.c_ssize_t, "double": ctypes.c_double}
+_SCALARS = {
+    "size_t": ctypes.c_size_t,
+    "ptrdiff_t": ctypes.c_ssize_t,
+    "double": ctypes.c_double,
+    "float": ctypes.c_float,
+}
 
 
 def is_compiled() -> bool:
@@ -55,9 +60,10 @@ def fill(name: str, **fields: Any) -> Any:
     owned = []  # a struct of C holds addresses alone
     for field, value in fields.items():
         if isinstance(value, np.ndarray):
-            if not value.flags.c_contiguous or value.dtype.char not in "dlq":
+            single = field in kind.floats
+            if not value.flags.c_contiguous or value.dtype.char not in ("f" if single else "dlq"):
                 assert field in kind.read_only, f"{name}.{field} must be contiguous"
-                value = np.ascontiguousarray(value, dtype=np.float64)
+                value = np.ascontiguousarray(value, dtype=np.float32 if single else np.float64)
             owned.append(value)
             fields[field] = value.ctypes.data
         elif isinstance(value, (ctypes.Structure, ctypes.Array)):
@@ -97,20 +103,22 @@ def kept_size(n: int, n_weights: int) -> int:
 
 
 def read_structs(header: str) -> dict[str, type[ctypes.Structure]]:
-    """Return the structs that a header declares, by name, each with the names of what it only reads, and of sizes."""
+    """Return the structs of a header by name, each with the names of what it only reads, of floats and of sizes."""
     header = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
     structs: dict[str, type[ctypes.Structure]] = {}
     for name, body in re.findall(r"struct (\w+) \{(.*?)\};", header, flags=re.DOTALL):
         fields: list[tuple[str, Any]] = []
-        read_only, sizes = set(), set()
+        read_only, floats, sizes = set(), set(), set()
         for declaration in filter(None, map(str.strip, body.split(";"))):
             const, struct, kind, names = re.fullmatch(r"(const )?(struct )?(\w+) (.+)", declaration).groups()  # type: ignore[union-attr]
             for field in map(str.strip, names.split(",")):
                 scalar = structs[kind] if struct and "*" not in field else _SCALARS.get(kind)
                 fields.append((field.strip("*"), ctypes.c_void_p if "*" in field else scalar))
                 read_only |= {field.strip("*")} if const else set()
+                floats |= {field.strip("*")} if kind == "float" else set()
                 sizes |= {field} if kind == "size_t" and "*" not in field else set()
-        structs[name] = type(name, (ctypes.Structure,), {"_fields_": fields, "read_only": read_only, "sizes": sizes})
+        names = {"read_only": read_only, "floats": floats, "sizes": sizes}
+        structs[name] = type(name, (ctypes.Structure,), {"_fields_": fields, **names})
     return structs
 
 

@@ -173,6 +173,52 @@ struct network {
 int gpzed_network(const struct network *c);
 size_t gpzed_network_work_size(const struct network *c);
 
+/* Rows of a network in training, in single precision and rows first. */
+struct network_rows {
+    size_t n, d;
+    const float *X, *y, *omega, *variance, *wrong; /* (n, d), (n) each; the last two may be NULL */
+};
+
+/* What a network in training is made of, see `struct network`. */
+struct network_shape {
+    size_t n_layers, K;
+    double min_log_beta, max_log_beta;
+    const int64_t *units;
+};
+
+/* Steps of Adam, see `engine/adam.py`, by batches of rows. */
+struct adam {
+    size_t n_batches, size;
+    const int64_t *order;   /* (n_batches, size): rows of each batch */
+    const double *schedule; /* (n_batches, 4): rate, momentum, rate and mean square corrected for their start */
+    double max_norm, memory, forget, epsilon; /* forget: part of the mean square that a step replaces */
+};
+
+/* Training of a network, see `mixture/network_training.py`. */
+struct descent {
+    struct network_rows rows;
+    struct network_shape shape;
+    struct adam adam;
+    ptrdiff_t seed; /* of dropout, below 2^32 */
+    double dropout, decay;
+    float *theta, *mean, *first, *second; /* all layers, one after the other */
+    double *work;
+    double *log_likelihood, *norm;  /* of all batches; of the last gradient, per row */
+};
+int gpzed_descent(const struct descent *c);
+size_t gpzed_descent_work_size(const struct descent *c);
+
+/* Weighted sum of the log-likelihoods of rows under a network. */
+struct network_score {
+    struct network_rows rows;
+    struct network_shape shape;
+    const float *layers;
+    double *work;
+    double *log_likelihood;
+};
+int gpzed_network_score(const struct network_score *c);
+size_t gpzed_network_score_work_size(const struct network_score *c);
+
 /* Shapes of m basis functions, of one Lambda if `is_shared`, and inputs uncertain by V V'. */
 struct shapes {
     size_t m, d, r, is_shared;
@@ -277,6 +323,21 @@ struct posterior {
 };
 int gpzed_posterior(const struct posterior *c);
 size_t gpzed_posterior_work_size(const struct posterior *c);
+
+/* Training of heads, see `mixture/training.py`. */
+struct heads_descent {
+    struct posterior posterior; /* its parts are kinds of rows, without the rows; priors are those of a batch */
+    struct adam adam;           /* rows of one kind are together in each batch */
+    size_t n, first;            /* rows; the batch to begin with */
+    size_t all_vary;            /* whether rows of kind 0 have v, too */
+    const int64_t *kind;        /* (n), or NULL if all are 0 */
+    const double *X, *y, *omega, *v; /* (n, d), (n), (n), (n, K) or NULL */
+    double *theta, *mean, *first_moment, *second_moment;
+    double *work;
+    double *value, *norm, *done; /* sum of the log posteriors of batches, norm of the last gradient per row, batches done */
+};
+int gpzed_heads_descent(const struct heads_descent *c);
+size_t gpzed_heads_descent_work_size(const struct heads_descent *c);
 
 /* Points of least expected loss of Gaussian mixtures, given before they are cut. */
 struct points {

@@ -11,16 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from gpzed._types import FloatArray
+from gpzed._types import FloatArray, IntArray
 from gpzed.compiled.binding import array_of, call, fill, inputs
+from gpzed.compiled.network import adam_struct
 from gpzed.compiled.passes import basis_struct
-from gpzed.engine.blocks import Block, Scratch, Sums
+from gpzed.engine.adam import Adam
+from gpzed.engine.blocks import Block, Givens, Rows, Scratch, Sums
 from gpzed.gp.basis import Gaussians
 from gpzed.gp.linalg import Factor
 from gpzed.gp.parameters import Layout
 from gpzed.gp.state import State, pulled_back
 from gpzed.incomplete.blur import Blur
 from gpzed.mixture import likelihood as numpy_likelihood
+from gpzed.mixture import training
 from gpzed.mixture.heads import Heads
 from gpzed.mixture.likelihood import LOG_BETA_RANGE
 
@@ -71,15 +74,65 @@ def batch_posterior(
     ridge: float,
 ) -> tuple[float, FloatArray]:
     """Log posterior of a batch and its gradient, see `gpzed.mixture.likelihood.batch_posterior`."""
-    structure, theta = layout.structure, heads.pack()
+    theta = heads.pack()
     value, gradient = np.zeros(()), np.empty(len(theta))
-    fields = {"m": layout.m, "d": layout.d, "k": layout.k, "kappa": kappa, "ridge": ridge, "theta": theta}
-    fields |= {"gamma": _GAMMA[structure.code[1]], "is_shared": structure.is_global}
-    fields |= {"outputs": outputs_struct(heads.K, None)}
-    fields |= {"n_parts": len(blocks), "parts": array_of("part", [_part(block, blurs) for block in blocks])}
-    if not call("posterior", scratch, **fields, value=value, gradient=gradient):  # shapes are not positive definite
+    fields = _posterior_fields([_part(block, blurs) for block in blocks], layout, heads.K, kappa, ridge)
+    if not call("posterior", scratch, **fields, theta=theta, value=value, gradient=gradient):  # shapes not definite
         return numpy_likelihood.batch_posterior(blocks, scratch, heads, layout, blurs, kappa, ridge)
     return float(value), gradient
+
+
+def descend(
+    adam: Adam,
+    like: Heads,
+    rows: Rows,
+    order: IntArray,
+    givens: Givens,
+    layout: Layout,
+    blurs: Sequence[Blur],
+    options: training.StochasticOptions,
+    scratch: Scratch,
+) -> tuple[float, float]:
+    """Take steps by batches of rows, see `gpzed.mixture.training.descend`."""
+    n, share, blur = len(rows.y), order.shape[1] / len(rows.y), rows.blur
+    if blur is not None:  # rows of one kind come together
+        order = np.take_along_axis(order, np.argsort(blur[order], axis=1, kind="stable"), axis=1)
+    has_labels, v = rows.label_variance is not None or rows.wrong is not None, givens.v
+    if rows.label_variance is not None:
+        added = 0.0 if v is None or blur is None else np.where(blur > 0, v, 0.0)
+        v = np.broadcast_to(added + rows.label_variance, (like.K, n))
+    trust = givens.trust if has_labels else None
+    kinds = [_kind(index, blurs) for index in range(len(blurs) + 1)]
+    posterior = _posterior_fields(kinds, layout, like.K, options.kappa * share, options.ridge * share)
+    schedule, count = [adam.advance() for _ in order], 0
+    total, norm, done = np.zeros(()), np.zeros(()), np.zeros(())
+    fields = {
+        "posterior": fill("posterior", **posterior),
+        "adam": adam_struct(adam, order, schedule),
+        "n": n,
+        "all_vary": rows.label_variance is not None,
+        "kind": None if blur is None else np.ascontiguousarray(blur, dtype=np.int64),
+        "X": rows.X,
+        "y": rows.y,
+        "omega": rows.omega if trust is None else rows.omega * trust,
+        "v": None if v is None else np.ascontiguousarray(v.T),
+    }
+    state = {"theta": adam.theta, "mean": adam.mean, "first_moment": adam.first, "second_moment": adam.second}
+    while not call("heads_descent", scratch, **fields, **state, first=count, value=total, norm=norm, done=done):
+        count = int(done)  # shapes are not positive definite in this batch: NumPy takes its step
+        more = rows, order[count], givens, layout, blurs, options, scratch, schedule[count]
+        value, last = training.take_step(adam, like, *more)
+        total += value
+        norm[...], count = last, count + 1
+        done[...] = count
+    return float(total), float(norm)
+
+
+def _posterior_fields(parts: Sequence[Any], layout: Layout, K: int, kappa: float, ridge: float) -> dict[str, Any]:
+    structure = layout.structure
+    fields = {"m": layout.m, "d": layout.d, "k": layout.k, "kappa": kappa, "ridge": ridge}
+    fields |= {"gamma": _GAMMA[structure.code[1]], "is_shared": structure.is_global}
+    return fields | {"outputs": outputs_struct(K, None), "n_parts": len(parts), "parts": array_of("part", list(parts))}
 
 
 def _basis(block: Block, state: State) -> Gaussians:
@@ -107,6 +160,11 @@ def _fields(block: Block, state: State, Theta: FloatArray) -> dict[str, Any]:
 
 def _part(block: Block, blurs: Sequence[Blur]) -> Any:
     """Return rows that are blurred alike as a struct; v, if any, is that of every head, (K, n)."""
-    V = blurs[block.blur - 1].V if block.blur else np.zeros((len(block.Xt), 0))
     targets = fill("targets", y=block.y, omega=block.omega, v=block.v)
-    return fill("part", inputs=inputs(block.Xt), targets=targets, r=V.shape[1], V=V)
+    return _kind(block.blur, blurs, inputs=inputs(block.Xt), targets=targets)
+
+
+def _kind(blur: int, blurs: Sequence[Blur], **rows: Any) -> Any:
+    """Return a kind of rows as a struct, with rows or without."""
+    V = blurs[blur - 1].V if blur else np.zeros((0, 0))
+    return fill("part", r=V.shape[1], V=V, **rows)

@@ -7,6 +7,8 @@ parameters over the last steps (Polyak & Juditsky 1992), which the noise of the 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from gpzed._types import AnyArray
@@ -23,11 +25,21 @@ MEMORY = 0.05
 """Part of the schedule over which parameters are averaged."""
 
 
+class Factors(NamedTuple):
+    """Numbers of one step."""
+
+    rate: float
+    momentum: float
+    corrected_rate: float  # for the start of the mean gradient at zero
+    root_scale: float  # of the mean square, for the same reason
+
+
 class Adam:
     """Parameters `theta` on their way, their `mean` over the last steps, and the `count` of these.
 
     The schedule is made for `total` steps. `decay` (like theta), in units of the learning rate, draws parameters to
-    zero (Loshchilov & Hutter 2019). All is done in the precision of theta.
+    zero (Loshchilov & Hutter 2019). All is done in the precision of theta. `first` and `second` are the mean gradient
+    and its mean square; `memory` is the weight of the latest parameters in their mean.
     """
 
     def __init__(
@@ -35,24 +47,31 @@ class Adam:
     ) -> None:
         self._peak_rate, self._decay = peak_rate, decay
         self.theta, self.mean, self.count = theta.copy(), theta.copy(), 0
-        self._first, self._second = np.zeros_like(theta), np.zeros_like(theta)
+        self.first, self.second = np.zeros_like(theta), np.zeros_like(theta)
+        self.memory = min(1.0, 1.0 / (MEMORY * total))
         self._total, self._bias = total, 1.0
 
-    def step(self, gradient: AnyArray, scale: float) -> float:
-        """Take a step against `scale` times a gradient; return the norm of that."""
+    def advance(self) -> Factors:
+        """Count a step and return its factors."""
         rate, momentum = schedule(self.count / self._total, self._peak_rate)
         self.count += 1
         self._bias *= momentum
+        return Factors(rate, momentum, rate / (1.0 - self._bias), 1.0 / (1.0 - DECAY**self.count))
+
+    def step(self, gradient: AnyArray, scale: float, factors: Factors | None = None) -> float:
+        """Take a step against `scale` times a gradient; return the norm of that.
+
+        With `factors` it is a step that was counted before.
+        """
+        rate, momentum, corrected_rate, root_scale = factors or self.advance()
         norm = abs(scale) * float(np.sqrt(np.cumsum(gradient * gradient)[-1]))  # in order, whatever the BLAS
         g = (scale * MAX_NORM / norm if norm > MAX_NORM else scale) * gradient
-        self._first += (1.0 - momentum) * (g - self._first)
-        self._second += (1.0 - DECAY) * (g * g - self._second)
+        self.first += (1.0 - momentum) * (g - self.first)
+        self.second += (1.0 - DECAY) * (g * g - self.second)
         if self._decay is not None:
             self.theta -= rate * self._decay * self.theta
-        rate /= 1.0 - self._bias  # corrections for the start at zero, of the mean and the mean square
-        root_scale = 1.0 / (1.0 - DECAY**self.count)
-        self.theta -= rate * self._first / (np.sqrt(self._second * root_scale) + EPSILON)
-        self.mean += min(1.0, 1.0 / (MEMORY * self._total)) * (self.theta - self.mean)
+        self.theta -= corrected_rate * self.first / (np.sqrt(self.second * root_scale) + EPSILON)
+        self.mean += self.memory * (self.theta - self.mean)
         return norm
 
 

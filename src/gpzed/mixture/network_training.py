@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from gpzed._types import AnyArray
+from gpzed._types import AnyArray, IntArray
+from gpzed.compiled import substitute
 from gpzed.engine.adam import Adam
 from gpzed.engine.lbfgs import Iteration
 from gpzed.engine.threads import single_threaded_blas
@@ -88,15 +89,10 @@ def fit_network(
     started = time.perf_counter()
     with single_threaded_blas():
         for epoch in range(1, n_epochs + 1):
-            objective, order = 0.0, rng.permutation(n)
-            for i in range(0, n_batches * size, size):
-                chosen = order[i : i + size]
-                masks = [_mask(size, layer.shape[1], dropout, rng) for layer in start[:-1]]
-                value, gradient = likelihood_and_gradient(_unpack(adam.theta, start), rows.take(chosen), masks)
-                norm = adam.step(_pack(gradient), -1.0 / size)
-                objective -= value / n
-            layers = _unpack(adam.mean, start)
-            score = np.nan if held is None else mean_log_likelihood(layers, held)
+            order = rng.permutation(n)[: n_batches * size].reshape(n_batches, size)
+            total, norm = substitute(descend)(adam, start, rows, order, dropout, int(rng.integers(2**32)))
+            objective, layers = -total / n, _unpack(adam.mean, start)
+            score = np.nan if held is None else substitute(mean_log_likelihood)(layers, held)
             kept = _within(tolerance, kept, TrainedNetwork(_network(layers), epoch, score))
             seconds = time.perf_counter() - started
             if on_epoch is not None and on_epoch(Iteration(epoch, adam.count, seconds, objective, norm, score)):
@@ -116,8 +112,39 @@ def _within(tolerance: float, kept: list[TrainedNetwork], latest: TrainedNetwork
     return [latest] if np.isnan(best) else [epoch for epoch in epochs if epoch.score >= best - tolerance]
 
 
-def _mask(n: int, units: int, dropout: float, rng: np.random.Generator) -> AnyArray:
-    return (rng.random((n, units), dtype=np.float32) >= dropout) * np.float32(1.0 / (1.0 - dropout))
+def descend(
+    adam: Adam, like: Layers, rows: NetworkRows, order: IntArray, dropout: float, seed: int
+) -> tuple[float, float]:
+    """Take a step for each batch of rows, `order` (batches, rows); return their log-likelihood and the last norm.
+
+    Which units a row does without depends on the seed and its place in the order alone.
+    """
+    total = norm = 0.0
+    n_batches, size = order.shape
+    for batch in range(n_batches):
+        masks = _masks(
+            np.arange(batch * size, (batch + 1) * size), [layer.shape[1] for layer in like[:-1]], dropout, seed
+        )
+        value, gradient = likelihood_and_gradient(_unpack(adam.theta, like), rows.take(order[batch]), masks)
+        norm = adam.step(_pack(gradient), -1.0 / size)
+        total += value
+    return total, norm
+
+
+def _masks(places: IntArray, widths: Sequence[int], dropout: float, seed: int) -> list[AnyArray]:
+    """Return factors of hidden units, (n, units) for every layer: those whose random bits are few are left out.
+
+    The bits of a unit come from its number by a hash (the constants are those of Wellons' lowbias32), so that any
+    of them can be had without those before.
+    """
+    total = sum(widths)
+    x = (places[:, None] * total + np.arange(total)).astype(np.uint32)
+    x = x * np.uint32(0x9E3779B9) + np.uint32(seed)
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+        x = (x ^ (x >> np.uint32(shift))) * np.uint32(factor)
+    x ^= x >> np.uint32(16)
+    kept = (x >= np.uint32(dropout * 2**32)) * np.float32(1.0 / (1.0 - dropout))
+    return np.split(kept, np.cumsum(widths)[:-1], axis=1)
 
 
 def _is_weight(layer: AnyArray) -> AnyArray:

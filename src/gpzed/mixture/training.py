@@ -11,7 +11,7 @@ import numpy as np
 
 from gpzed._types import FloatArray, IntArray
 from gpzed.compiled import substitute
-from gpzed.engine.adam import Adam
+from gpzed.engine.adam import Adam, Factors
 from gpzed.engine.blocks import Block, Engine, Givens, Rows, Scratch, block_of, by_blur
 from gpzed.engine.lbfgs import Iteration
 from gpzed.engine.threads import single_threaded_blas
@@ -174,17 +174,12 @@ def train_heads(
     givens = Givens(None, trust)
     with single_threaded_blas():
         for epoch in range(1, options.n_epochs + 1):
-            objective = norm = 0.0
             if refresh is not None and (epoch - 1) % refresh_every == 0:
                 found = refresh(start.unpack(adam.mean.copy()))
                 givens = found if epoch > 1 else Givens(found.v, trust)
-            for chosen in shuffled(rows.blur, n, size, rng)[:n_batches]:
-                share = len(chosen) / n
-                priors = options.kappa * share, options.ridge * share
-                blocks, now = list(_blocks(rows, chosen, givens, start.K)), start.unpack(adam.theta)
-                value, gradient = substitute(batch_posterior)(blocks, scratch, now, layout, blurs, *priors)
-                norm = adam.step(gradient, -1.0 / len(chosen))
-                objective -= value / n
+            order = np.stack(shuffled(rows.blur, n, size, rng)[:n_batches])
+            total, norm = substitute(descend)(adam, start, rows, order, givens, layout, blurs, options, scratch)
+            objective = -total / n
             heads = start.unpack(adam.mean.copy())
             reached = np.nan if score is None else score(heads)
             latest = Epoch(heads, reached, epoch)
@@ -195,6 +190,45 @@ def train_heads(
             if options.max_time is not None and time.perf_counter() - started > options.max_time:
                 break
     return kept[-1]
+
+
+def descend(
+    adam: Adam,
+    like: Heads,
+    rows: Rows,
+    order: IntArray,
+    givens: Givens,
+    layout: Layout,
+    blurs: Sequence[Blur],
+    options: StochasticOptions,
+    scratch: Scratch,
+) -> tuple[float, float]:
+    """Take a step for each batch of rows, `order` (batches, rows); return their log posterior and the last norm."""
+    total = norm = 0.0
+    for chosen in order:
+        value, norm = take_step(adam, like, rows, chosen, givens, layout, blurs, options, scratch)
+        total += value
+    return total, norm
+
+
+def take_step(
+    adam: Adam,
+    like: Heads,
+    rows: Rows,
+    chosen: IntArray,
+    givens: Givens,
+    layout: Layout,
+    blurs: Sequence[Blur],
+    options: StochasticOptions,
+    scratch: Scratch,
+    factors: Factors | None = None,
+) -> tuple[float, float]:
+    """Take the step of one batch; return its log posterior and the norm of its gradient."""
+    share = len(chosen) / len(rows.y)
+    priors = options.kappa * share, options.ridge * share
+    blocks, now = list(_blocks(rows, chosen, givens, like.K)), like.unpack(adam.theta)
+    value, gradient = substitute(batch_posterior)(blocks, scratch, now, layout, blurs, *priors)
+    return value, adam.step(gradient, -1.0 / len(chosen), factors)
 
 
 def _within(tolerance: float, kept: list[Epoch], latest: Epoch) -> list[Epoch]:
