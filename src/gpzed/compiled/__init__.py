@@ -33,6 +33,7 @@ TWINS = {
     "gpzed.mixture.network.moments": "gpzed.compiled.network.moments",
     "gpzed.mixture.likelihood.batch_posterior": "gpzed.compiled.heads.batch_posterior",
     "gpzed.model.coverage.read_density": "gpzed.compiled.coverage.read_density",
+    "gpzed.prediction.compact.compact": "gpzed.compiled.points.compact",
     "gpzed.prediction.reduce.merge": "gpzed.compiled.points.merge",
 }
 
