@@ -10,9 +10,10 @@ import pytest
 from gpzed import Prediction
 from gpzed.compiled import points
 from gpzed.compiled.binding import is_compiled
-from gpzed.prediction import reduce
+from gpzed.prediction import compact, reduce
 
-LIMITS = {"most": 8, "light": 1e-3, "at_once": 1e-3, "tolerance": 0.05}
+LIMITS = {"most": 8, "light": 1e-3, "tolerance": 0.05}
+FIRST = {"slots": 32, "light": 1e-4, "at_once": 1e-3}
 
 
 def mixtures(n=200, K=41, seed=0, at=0.8):
@@ -26,55 +27,82 @@ def mixtures(n=200, K=41, seed=0, at=0.8):
     return weights, means, stds**2
 
 
-def by_hand(weights, means, variances, most, light, at_once, tolerance):
-    """Merge one mixture, as the text of the module says it."""
+def both(a, b):
+    """Make two components one."""
+    w = a[0] + b[0]
+    mean = (a[0] * a[1] + b[0] * b[1]) / w
+    return w, mean, sum(x[0] / w * (x[2] + (x[1] - mean) ** 2) for x in (a, b))
 
-    def both(a, b):
-        w = a[0] + b[0]
-        mean = (a[0] * a[1] + b[0] * b[1]) / w
-        return w, mean, sum(x[0] / w * (x[2] + (x[1] - mean) ** 2) for x in (a, b))
 
-    def cost(a, b):
-        w, _, v = both(a, b)
-        return 0.5 * (w * math.log(v) - a[0] * math.log(a[2]) - b[0] * math.log(b[2]))
+def cost(a, b):
+    w, _, v = both(a, b)
+    return 0.5 * (w * math.log(v) - a[0] * math.log(a[2]) - b[0] * math.log(b[2]))
 
-    rest, left, spent = None, [], 0.0
-    for one in zip(weights, means, variances, strict=True):
-        if one[0] < light:
-            rest = one if rest is None or rest[0] == 0.0 else both(rest, one) if one[0] > 0.0 else rest
-            continue
+
+def parted(mixture, light):
+    """Return the heavy components of a mixture, and a list of one of all others, or of none."""
+    heavy, rest = [one for one in mixture if one[0] >= light], [one for one in mixture if 0.0 < one[0] < light]
+    while len(rest) > 1:
+        rest = [both(rest[0], rest[1]), *rest[2:]]
+    return heavy, rest
+
+
+def compact_by_hand(mixture, slots, light, at_once):
+    heavy, rest = parted(mixture, light)
+    left = []
+    for one in heavy:
         costs = [cost(other, one) for other in left]
-        if costs and min(costs) <= at_once:
+        if costs and (min(costs) <= at_once or len(left) == slots - 1):
             k = costs.index(min(costs))
-            spent += costs[k]
             left[k] = both(left[k], one)
         else:
             left.append(one)
-    others = 1 if rest is not None and rest[0] > 0.0 else 0
+    return left + rest
+
+
+def merge_by_hand(mixture, most, light, tolerance):
+    """Merge one mixture, as the text of the module says it."""
+    left, rest = parted(mixture, light)
+    spent = 0.0
     while len(left) > 1:
         least, i, j = min((cost(left[i], left[j]), i, j) for i in range(len(left)) for j in range(i))
-        if len(left) + others <= most and spent + least > tolerance:
+        if len(left) + len(rest) <= most and spent + least > tolerance:
             break
         spent += least
         left[j] = both(left[j], left[i])
         del left[i]
-    return sorted(left + ([rest] if others else []), reverse=True)
+    return sorted(left + rest, reverse=True)
 
 
-@pytest.mark.parametrize("merge", [reduce.merge, points.merge])
-@pytest.mark.parametrize("K", [1, 3, 8, 41, 121])
-def test_merging_follows_the_rule(merge, K):
-    if merge is points.merge and not is_compiled():
+def check_rows(found, given, by_hand, **limits):
+    """Compare each row with its merging by hand; the rest must be empty."""
+    for row, (w, m, v) in enumerate(zip(*found, strict=True)):
+        expected = by_hand(list(zip(*(a[row].tolist() for a in given), strict=True)), **limits)
+        used = len(expected)
+        np.testing.assert_allclose(np.stack([w, m, v])[:, :used], np.transpose(expected), rtol=2e-5)
+        assert (w[used:] == 0.0).all()
+        assert (m[used:] == 0.0).all()
+        assert (v[used:] == 1.0).all()
+
+
+@pytest.mark.parametrize("function", [reduce.merge, points.merge])
+@pytest.mark.parametrize("K", [1, 3, 8, 41])
+def test_merging_follows_the_rule(function, K):
+    if function is points.merge and not is_compiled():
         pytest.skip("not compiled")
     given = mixtures(30, K)
-    w, m, v = merge(*given, **LIMITS)
-    for row in range(30):
-        expected = np.array(by_hand(*(a[row] for a in given), **LIMITS))
-        used = len(expected)
-        np.testing.assert_allclose(np.stack([w[row], m[row], v[row]])[:, :used], expected.T, rtol=1e-7)
-        assert (w[row, used:] == 0.0).all()
-        assert (m[row, used:] == 0.0).all()
-        assert (v[row, used:] == 1.0).all()
+    check_rows(function(*given, **LIMITS), given, merge_by_hand, **LIMITS)
+
+
+@pytest.mark.parametrize("function", [compact.compact, points.compact])
+@pytest.mark.parametrize(("K", "slots"), [(3, 32), (41, 32), (121, 32), (121, 6)])
+def test_repetitions_are_merged_in_their_order(function, K, slots):
+    if function is points.compact and not is_compiled():
+        pytest.skip("not compiled")
+    w, m, v = given = mixtures(30, K)
+    limits = FIRST | {"slots": slots}
+    check_rows(function(w, m, 0.5 * v, 0.25 * v, 0.25 * v, **limits), given, compact_by_hand, **limits)
+    check_rows(function(w, m, 0.5 * v, 0.5 * v, None, **limits), given, compact_by_hand, **limits)
 
 
 @pytest.mark.skipif(not is_compiled(), reason="not compiled")
@@ -84,7 +112,34 @@ def test_both_routes_agree(lanes, most, at):
     given = mixtures(seed=3, at=0.8 if at is None else at)
     limits = LIMITS | {"most": most, "lower": None if at is None else 0.0, "uncut": -4.0}
     for a, b in zip(reduce.merge(*given, **limits), points.merge(*given, **limits), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-7)
+        np.testing.assert_allclose(a, b, rtol=1e-4)
+    w, m, v = given
+    arguments = w, m, 0.5 * v, 0.5 * v, None
+    np.testing.assert_allclose(compact.compact(*arguments, **FIRST), points.compact(*arguments, **FIRST), rtol=1e-4)
+
+
+@pytest.mark.skipif(not is_compiled(), reason="not compiled")
+def test_what_a_row_gets_does_not_depend_on_its_neighbours(lanes):
+    given = mixtures(40, 121, seed=5)
+    whole = Prediction(*given, 0 * given[2]).components
+    few = reduce.reduced(whole, 0.0)
+    for rows in (slice(3, 4), slice(7, 29), slice(15, None)):
+        for a, b in zip(few, reduce.reduced(whole.take(rows), 0.0), strict=True):
+            np.testing.assert_array_equal(a[rows], b)
+
+
+@pytest.mark.skipif(not is_compiled(), reason="not compiled")
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_numbers_that_are_none_do_no_harm_to_others(lanes, bad):
+    w, m, v = mixtures(20, 60)
+    expected = points.compact(w, m, v, 0 * v, None, **FIRST)
+    for array in (w, m, v):
+        spoiled = array.copy()
+        spoiled[4] = bad
+        given = [spoiled if one is array else one for one in (w, m, v)]
+        found = points.compact(*given, 0 * v, None, **FIRST)
+        np.testing.assert_array_equal(np.delete(found, 4, axis=1), np.delete(expected, 4, axis=1))
+        assert points.merge(*found, **LIMITS)[0].shape == (20, 8)
 
 
 def test_moments_are_kept():

@@ -36,6 +36,7 @@ TWINS = {
     "gpzed.mixture.likelihood.batch_posterior": "gpzed.compiled.heads.batch_posterior",
     "gpzed.mixture.training.descend": "gpzed.compiled.heads.descend",
     "gpzed.model.coverage.read_density": "gpzed.compiled.coverage.read_density",
+    "gpzed.prediction.compact.compact": "gpzed.compiled.points.compact",
     "gpzed.prediction.reduce.merge": "gpzed.compiled.points.merge",
 }
 

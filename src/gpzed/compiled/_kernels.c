@@ -137,6 +137,7 @@ struct work {
 };
 
 INLINE size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+INLINE size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 INLINE size_t round_up(size_t rows) { return (rows + TILE - 1) / TILE * TILE; }
 INLINE double *align(double *x) { return (double *)(((uintptr_t)x + 63) & ~(uintptr_t)63); }
 
@@ -389,31 +390,36 @@ static struct coverage_work divide_coverage(const struct coverage *c, double *ne
     return w;
 }
 
-/* Memory of a row whose components are merged: what they are, w ln v, and for each the cheapest of those before it. */
+#define CROWD 16 /* rows that are merged side by side */
+
+INLINE float *take_floats(double **next, size_t size) { return (float *)take(next, size / 2 + 1); }
+
+/* Memory of rows whose components are merged: these, what merging each pair costs, and what it costs anew. */
 struct merge_work {
-    double *w, *m, *v, *wl;
-    double *costs;  /* (K, stride), the lower triangle */
-    double *fresh;  /* of a component that has changed */
-    double *least;  /* of each row of the triangle */
-    int64_t *where; /* the column that is */
-    double *cut;    /* four times K: weights, means, factors of variances and cuts of components */
-    size_t stride;
+    float *slots, *costs, *fresh;
+    double *variances; /* or what a cut makes of them */
+    int32_t *heavy;    /* which components of a row are */
     double *end;
 };
 
-static struct merge_work divide_merge(size_t K, double *next)
+static struct merge_work divide_compact(const struct compact *c, double *next)
+{
+    struct merge_work w = {0};
+    w.slots = take_floats(&next, 4 * (c->K + c->slots) * CROWD);
+    w.variances = take(&next, c->K);
+    w.heavy = (int32_t *)take_floats(&next, c->K + 1);
+    w.end = next;
+    return w;
+}
+
+static struct merge_work divide_merge(const struct merge *c, double *next)
 {
     struct merge_work w;
-    w.stride = (K + 7) / 8 * 8;
-    w.w = take(&next, w.stride + 8);
-    w.m = take(&next, w.stride + 8);
-    w.v = take(&next, w.stride + 8);
-    w.wl = take(&next, w.stride + 8);
-    w.costs = take(&next, K * w.stride + 8);
-    w.fresh = take(&next, w.stride + 8);
-    w.least = take(&next, w.stride + 8);
-    w.where = (int64_t *)take(&next, w.stride);
-    w.cut = take(&next, 4 * w.stride);
+    w.slots = take_floats(&next, 4 * c->K * CROWD);
+    w.costs = take_floats(&next, c->K * c->K / 2 * CROWD);
+    w.fresh = take_floats(&next, c->K * CROWD);
+    w.variances = take(&next, 4 * c->K);
+    w.heavy = (int32_t *)take_floats(&next, c->K + 1);
     w.end = next;
     return w;
 }
@@ -446,8 +452,6 @@ static float *divide_quick_network(const struct quick_network *c, double **next)
 {
     return take_floats(next, c->n_layers * packed_layer(c));
 }
-
-INLINE size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 static struct committee_work divide_committee(const struct committee *c, double *next, size_t panel)
 {
@@ -630,6 +634,7 @@ DISPATCH(network_score)
 DISPATCH(spread)
 DISPATCH(rows)
 DISPATCH(points)
+DISPATCH(compact)
 DISPATCH(merge)
 DISPATCH(moments)
 
@@ -644,7 +649,8 @@ size_t gpzed_predict_work_size(const struct predict *c) { return numbers(divide(
 size_t gpzed_spread_work_size(const struct spread *c) { return numbers(divide_pairs(c, NULL, BEST_PANEL).end); }
 size_t gpzed_rows_work_size(const struct rows *c) { return numbers(divide_rows(c, NULL, BEST_PANEL).end); }
 size_t gpzed_points_work_size(const struct points *c) { return c->K * (3 * (c->G > c->g ? c->G : c->g) * BEST_PANEL + 1) + 8; }
-size_t gpzed_merge_work_size(const struct merge *c) { return numbers(divide_merge(c->K, NULL).end); }
+size_t gpzed_merge_work_size(const struct merge *c) { return numbers(divide_merge(c, NULL).end); }
+size_t gpzed_compact_work_size(const struct compact *c) { return numbers(divide_compact(c, NULL).end); }
 
 size_t gpzed_heads_work_size(const struct heads *c)
 {

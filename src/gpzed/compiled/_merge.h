@@ -1,176 +1,221 @@
-/* Gaussian mixtures merged to few components, row by row; included by `_blocks.h`.
+/* Gaussian mixtures merged to fewer components, sixteen rows side by side; included by `_blocks.h`.
  *
- * `prediction/reduce.py` says what a merge costs, and does the same in NumPy. Lanes are partners of one component. The
- * costs of all pairs are kept as a triangle, with the least of every row of it; a merge changes one row and one column.
+ * `prediction/reduce.py` says what a merge costs, and does the same in NumPy. Lanes are rows: each step is taken by all of
+ * them, and leaves those as they are that have come to their end. Single precision decides which components are merged, and
+ * holds them. Empty slots have weight 0 and w ln v = -inf, so that nothing is ever merged with them.
  */
+#define crowd NAME(crowd_t)
+#define crowd_mask NAME(crowd_mask_t)
+typedef float crowd __attribute__((vector_size(4 * CROWD), may_alias));
+typedef int32_t crowd_mask __attribute__((vector_size(4 * CROWD), may_alias));
+#define SELECT(mask, yes, no) ((crowd)(((crowd_mask)(yes) & (mask)) | ((crowd_mask)(no) & ~(mask))))
+#define ALL(value) ((crowd){0.0f} + (value))
 
-/* costs[j] = what merging component i with each of the first n costs, and up to a whole vector. */
-TARGET INLINE void NAME(merge_costs)(const struct merge_work *k, size_t i, size_t n, double *restrict costs)
+/* ln x for positive normal numbers, to 1e-7; as log_one(). */
+TARGET INLINE void NAME(crowd_log)(const crowd *x, crowd *out)
 {
-    const double *restrict w = k->w, *restrict m = k->m, *restrict v = k->v, *restrict wl = k->wl;
-    double w1 = w[i], m1 = m[i], v1 = v[i], wl1 = wl[i];
-    for (size_t j = 0; j < (n + LANES - 1) / LANES * LANES; j++) {
-        double total = w1 + w[j], share = w[j] / total, apart = m[j] - m1;
-        double both = v1 + share * (v[j] - v1) + share * (1.0 - share) * apart * apart;
-        costs[j] = 0.5 * (total * log_one(both) - wl1 - wl[j]);
+    crowd_mask bits = (crowd_mask)*x, k = (bits + (0x3f800000 - 0x3f3504f3)) >> 23;
+    crowd f = (crowd)(bits - ((k - 127) << 23)) - 1.0f, f2 = f * f;
+    crowd low = (0.999999882f - f * 0.500005263f) + f2 * (0.333355304f - f * 0.249638623f);
+    crowd high = (0.198892698f - f * 0.173051422f) + f2 * (0.163030666f - f * 0.100384259f);
+    *out = __builtin_convertvector(k - 127, crowd) * 0.693147181f + f * (low + f2 * f2 * high);
+}
+
+/* A component for each row. */
+#define gaussian_crowd NAME(gaussian_crowd_t)
+struct gaussian_crowd {
+    crowd w, m, v, wl;
+};
+
+/* Make two components one; `wl` is left to the caller. */
+TARGET INLINE void NAME(crowd_pair)(const struct gaussian_crowd *a, const struct gaussian_crowd *b, struct gaussian_crowd *both)
+{
+    crowd total = a->w + b->w, share = b->w / total, apart = b->m - a->m;
+    both->v = a->v + share * (b->v - a->v) + share * (1.0f - share) * apart * apart;
+    both->m = a->m + share * apart;
+    both->w = total;
+}
+
+/* cost = what merging two components costs. */
+TARGET INLINE void NAME(crowd_cost)(const struct gaussian_crowd *a, const struct gaussian_crowd *b, crowd *cost)
+{
+    struct gaussian_crowd both;
+    crowd log_v;
+    NAME(crowd_pair)(a, b, &both);
+    NAME(crowd_log)(&both.v, &log_v);
+    *cost = 0.5f * (both.w * log_v - a->wl - b->wl);
+}
+
+/* Where a mask is set, put a component in the place of another. */
+TARGET INLINE void NAME(crowd_put)(crowd_mask mask, const struct gaussian_crowd *from, struct gaussian_crowd *to)
+{
+    to->w = SELECT(mask, from->w, to->w);
+    to->m = SELECT(mask, from->m, to->m);
+    to->v = SELECT(mask, from->v, to->v);
+    to->wl = SELECT(mask, from->wl, to->wl);
+}
+
+TARGET INLINE int NAME(any_row)(crowd_mask mask)
+{
+    int32_t any = 0;
+    for (size_t i = 0; i < CROWD; i++)
+        any |= mask[i];
+    return any != 0;
+}
+
+/* Make components empty. */
+TARGET INLINE void NAME(crowd_clear)(struct gaussian_crowd *slots, size_t n)
+{
+    struct gaussian_crowd nothing = {ALL(0.0f), ALL(0.0f), ALL(1.0f), ALL(-INFINITY)};
+    for (size_t j = 0; j < n; j++)
+        slots[j] = nothing;
+}
+
+/* Sums over the light components of a row, weights below `light`: of w, w m and w (v + m^2). Returns how many heavy ones
+ * there are, and where. */
+TARGET static size_t NAME(part_row)(const struct gaussians *c, double light, double *rest, int32_t *heavy)
+{
+    ALIGNED double lanes[3][LANES] = {{0.0}};
+    size_t count = 0, whole = c->K / LANES * LANES;
+    const double *restrict w = c->weights, *restrict m = c->means, *restrict v = c->variances;
+    for (size_t k = 0; k < whole; k += LANES)
+        for (size_t i = 0; i < LANES; i++) {
+            double share = w[k + i] < light ? w[k + i] : 0.0;
+            lanes[0][i] += share;
+            lanes[1][i] += share * m[k + i];
+            lanes[2][i] += share * (v[k + i] + m[k + i] * m[k + i]);
+        }
+    rest[0] = rest[1] = rest[2] = 0.0;
+    for (size_t k = whole; k < c->K; k++) {
+        double share = w[k] < light ? w[k] : 0.0;
+        rest[0] += share;
+        rest[1] += share * m[k];
+        rest[2] += share * (v[k] + m[k] * m[k]);
+    }
+    for (size_t i = 0; i < LANES; i++)
+        rest[0] += lanes[0][i], rest[1] += lanes[1][i], rest[2] += lanes[2][i];
+    for (size_t k = 0; k < c->K; k++) {
+        heavy[count] = (int32_t)k;
+        count += !(w[k] < light); /* NaN is kept, and seen */
+    }
+    rest[1] = rest[0] > 0.0 ? rest[1] / rest[0] : 0.0;
+    rest[2] = rest[0] > 0.0 ? rest[2] / rest[0] - rest[1] * rest[1] : 1.0;
+    return count;
+}
+
+/* Put the heavy components of a row in its lane of the slots, which are empty. */
+TARGET INLINE void NAME(enter_row)(const struct gaussians *c, const int32_t *heavy, size_t count, size_t row,
+                                   struct gaussian_crowd *slots)
+{
+    for (size_t h = 0; h < count; h++) {
+        float *lane = (float *)(slots + h) + row;
+        lane[0] = (float)c->weights[heavy[h]];
+        lane[CROWD] = (float)c->means[heavy[h]];
+        lane[2 * CROWD] = (float)c->variances[heavy[h]];
     }
 }
 
-#define whole NAME(whole_t)
-typedef int64_t whole __attribute__((vector_size(8 * LANES), may_alias));
-
-/* Return the place of the least of n numbers; infinities fill the last vector. */
-TARGET INLINE size_t NAME(least_of)(const double *values, size_t n, double *least)
+/* w ln v of n slots. */
+TARGET INLINE void NAME(crowd_logs)(struct gaussian_crowd *slots, size_t n)
 {
-    vec best = *(const loose_vec *)values;
-    whole where = {0}, at = {0};
-    for (size_t j = LANES; j < n; j += LANES) {
-        vec a = *(const loose_vec *)(values + j);
-        whole is_less = a < best;
-        at += LANES;
-        best = (vec)(((whole)a & is_less) | ((whole)best & ~is_less));
-        where = (at & is_less) | (where & ~is_less);
+    for (size_t j = 0; j < n; j++) {
+        crowd log_v;
+        NAME(crowd_log)(&slots[j].v, &log_v);
+        slots[j].wl = SELECT(slots[j].w > 0.0f, slots[j].w * log_v, ALL(-INFINITY));
     }
-    size_t lane = 0;
-    for (size_t l = 1; l < LANES; l++)
-        lane = best[l] < best[lane] ? l : lane;
-    *least = best[lane];
-    return (size_t)where[lane] + lane;
 }
 
-/* Find the least of a row of the triangle again. */
-TARGET INLINE void NAME(merge_least)(const struct merge_work *k, size_t i)
+/* Take in components one after the other, each into the slot where that costs least, if it costs next to nothing or there is
+ * no other place; return the most slots that a row needs. */
+TARGET static size_t NAME(take_in)(const struct compact *c, const struct gaussian_crowd *coming, size_t n,
+                                   struct gaussian_crowd *slots)
 {
-    k->where[i] = (int64_t)NAME(least_of)(k->costs + i * k->stride, i, k->least + i);
+    const float at_once = (float)c->at_once;
+    crowd_mask used = {0};
+    size_t most = 0;
+    for (size_t h = 0; h < n; h++) {
+        struct gaussian_crowd one = coming[h], to = one;
+        crowd best = ALL(INFINITY), cost, log_v;
+        crowd_mask where = {0}, at = {0};
+        to.w = ALL(0.0f);
+        for (size_t j = 0; j < most; j++, at += 1) {
+            NAME(crowd_cost)(slots + j, &one, &cost);
+            crowd_mask is_less = cost < best;
+            best = SELECT(is_less, cost, best);
+            where = (at & is_less) | (where & ~is_less);
+            NAME(crowd_put)(is_less, slots + j, &to);
+        }
+        crowd_mask is_real = one.w != 0.0f, joins = (best <= at_once) | (used >= (int32_t)c->slots - 1);
+        where = ((where & joins) | (used & ~joins)) | ~is_real; /* -1: nowhere */
+        to.w = SELECT(joins, to.w, ALL(0.0f));
+        NAME(crowd_pair)(&one, &to, &to);
+        NAME(crowd_log)(&to.v, &log_v);
+        to.wl = to.w * log_v;
+        used -= is_real & ~joins;
+        most += NAME(any_row)(used > (int32_t)most);
+        at ^= at;
+        for (size_t j = 0; j < most; j++, at += 1)
+            NAME(crowd_put)(where == at, &to, slots + j);
+    }
+    return most;
 }
 
-/* Make a place one of nothing, which costs infinitely much to merge. */
-INLINE void NAME(merge_clear)(const struct merge_work *k, size_t i)
+TARGET static int NAME(compact)(const struct compact *c)
 {
-    k->w[i] = k->m[i] = 0.0;
-    k->v[i] = 1.0;
-    k->wl[i] = -INFINITY;
-    k->least[i] = INFINITY;
-}
-
-/* Put component `from` in the place of component `to`, before it, with its costs. */
-TARGET INLINE void NAME(merge_move)(const struct merge_work *k, size_t from, size_t to)
-{
-    const double *costs = k->costs + from * k->stride;
-    k->w[to] = k->w[from];
-    k->m[to] = k->m[from];
-    k->v[to] = k->v[from];
-    k->wl[to] = k->wl[from];
-    memcpy(k->costs + to * k->stride, costs, to * sizeof(double));
-    for (size_t j = to + 1; j < from; j++)
-        k->costs[j * k->stride + to] = costs[j];
-}
-
-/* Make component j that of both. */
-TARGET INLINE void NAME(merge_into)(const struct merge_work *k, size_t j, size_t i)
-{
-    double total = k->w[i] + k->w[j], share = k->w[i] / total, apart = k->m[i] - k->m[j];
-    k->v[j] += share * (k->v[i] - k->v[j]) + share * (1.0 - share) * apart * apart;
-    k->m[j] += share * apart;
-    k->w[j] = total;
-    k->wl[j] = total * log_one(k->v[j]);
-}
-
-/* Merge components i and j < i of n; afterwards the last one is where i was. */
-TARGET static void NAME(merge_pair)(const struct merge_work *k, size_t i, size_t j, size_t n)
-{
-    NAME(merge_into)(k, j, i);
-    if (i < n - 1)
-        NAME(merge_move)(k, n - 1, i);
-    NAME(merge_clear)(k, --n);
-    double *new = k->fresh;
-    NAME(merge_costs)(k, j, n, new);
-    memcpy(k->costs + j * k->stride, new, j * sizeof(double));
-    if (j > 0)
-        NAME(merge_least)(k, j);
-    if (i < n)
-        NAME(merge_least)(k, i);
-    for (size_t r = j + 1; r < n; r++) {
-        k->costs[r * k->stride + j] = new[r];
-        if (k->where[r] == (int64_t)i || k->where[r] == (int64_t)j)
-            NAME(merge_least)(k, r);
-        else {
-            if (i < r && k->costs[r * k->stride + i] < k->least[r]) { /* the one that was moved there */
-                k->least[r] = k->costs[r * k->stride + i];
-                k->where[r] = (int64_t)i;
-            }
-            if (new[r] < k->least[r]) {
-                k->least[r] = new[r];
-                k->where[r] = (int64_t)j;
-            }
+    struct merge_work k = divide_compact(c, c->work);
+    struct gaussian_crowd *coming = (struct gaussian_crowd *)k.slots, *slots = coming + c->K;
+    size_t step = c->n * c->slots;
+    for (size_t start = 0; start < c->n; start += CROWD) {
+        double rest[CROWD][3];
+        size_t most = 0, rows = smaller(CROWD, c->n - start);
+        NAME(crowd_clear)(coming, c->K);
+        NAME(crowd_clear)(slots, c->slots);
+        for (size_t i = 0; i < rows; i++) {
+            size_t at = (start + i) * c->K;
+            struct gaussians row = {c->K, c->weights + at, c->means + at, k.variances};
+            NAME(total_variance)(c->model_variances + at, c->noise_variances + at,
+                                 c->input_variances ? c->input_variances + at : NULL, c->K, k.variances);
+            size_t count = NAME(part_row)(&row, c->light, rest[i], k.heavy);
+            NAME(enter_row)(&row, k.heavy, count, i, coming);
+            most = larger(most, count);
+        }
+        NAME(crowd_logs)(coming, most);
+        size_t used = NAME(take_in)(c, coming, most, slots);
+        for (size_t i = 0; i < rows; i++) {
+            double *out = c->compacted + (start + i) * c->slots;
+            size_t n = 0;
+            for (const float *lane = (const float *)slots + i; n < used && lane[0] != 0.0f; n++, lane += 4 * CROWD)
+                for (size_t a = 0; a < 3; a++)
+                    out[a * step + n] = (double)lane[a * CROWD];
+            for (size_t a = 0; rest[i][0] > 0.0 && a < 3; a++)
+                out[a * step + n] = rest[i][a];
+            for (n += rest[i][0] > 0.0; n < c->slots; n++)
+                out[n] = out[step + n] = 0.0, out[2 * step + n] = 1.0;
         }
     }
+    return 0;
 }
 
-/* Take in the components of a row: the heavy ones, merged at once with those before where that costs next to nothing, and
- * at place n, which is returned, all light ones as one. Adds up what was spent. */
-TARGET static size_t NAME(merge_begin)(const struct merge *c, size_t row, const struct merge_work *k, double *spent)
-{
-    const double *w = c->weights + row * c->K, *m = c->means + row * c->K, *v = c->variances + row * c->K;
-    size_t n = 0;
-    double *cut = k->cut, *shrink = cut + 2 * k->stride;
-    struct gaussians all = {c->K, w, m, v};
-    if (c->lower > -INFINITY &&
-        NAME(cut_lanes)(&all, c->lower, c->uncut, c->series_from, cut, cut + k->stride, shrink, cut + 3 * k->stride)) {
-        w = cut, m = cut + k->stride;
-        for (size_t i = 0; i < c->K; i++)
-            shrink[i] *= v[i];
-        v = shrink;
-    }
-    double rest = 0.0, mean = 0.0, square = 0.0, origin = m[0];
-    for (size_t i = 0; i < c->K; i++) {
-        if (w[i] < c->light) {
-            double at = m[i] - origin;
-            rest += w[i];
-            mean += w[i] * at;
-            square += w[i] * (v[i] + at * at);
-            continue;
-        }
-        k->w[n] = w[i];
-        k->m[n] = m[i];
-        k->v[n] = v[i];
-        k->wl[n] = w[i] * log_one(v[i]);
-        double least = INFINITY;
-        size_t to = n;
-        if (n) {
-            NAME(merge_costs)(k, n, n, k->fresh);
-            for (size_t j = n; j < (n + LANES - 1) / LANES * LANES; j++)
-                k->fresh[j] = INFINITY;
-            to = NAME(least_of)(k->fresh, n, &least);
-        }
-        if (least <= c->at_once) {
-            *spent += least;
-            NAME(merge_into)(k, to, n);
-        } else
-            n++;
-    }
-    mean = rest > 0.0 ? mean / rest : 0.0;
-    k->w[n] = rest;
-    k->m[n] = origin + mean;
-    k->v[n] = rest > 0.0 ? square / rest - mean * mean : 1.0;
-    return n;
-}
-
-/* Store what is left of a row, heaviest first. */
-static void NAME(merge_end)(const struct merge *c, size_t row, const struct merge_work *k, size_t n)
+/* Store what is left of a row, heaviest first; at most `most`. */
+static void NAME(merge_end)(const struct merge *c, size_t row, const float *lane, size_t n, const double *rest)
 {
     double *w = c->merged + row * c->most, *m = w + c->n * c->most, *v = m + c->n * c->most;
     size_t used = 0;
-    for (size_t i = 0; i < n; i++) {
-        size_t at = used++;
-        for (; at > 0 && w[at - 1] < k->w[i]; at--) {
+    for (size_t j = 0; j <= n; j++, lane += 4 * CROWD) {
+        double one[3] = {rest[0], rest[1], rest[2]};
+        for (size_t a = 0; j < n && a < 3; a++)
+            one[a] = (double)lane[a * CROWD];
+        if (one[0] == 0.0 || (used == c->most && !(one[0] > w[used - 1])))
+            continue;
+        size_t at = used < c->most ? used++ : used - 1;
+        for (; at > 0 && w[at - 1] < one[0]; at--) {
             w[at] = w[at - 1];
             m[at] = m[at - 1];
             v[at] = v[at - 1];
         }
-        w[at] = k->w[i];
-        m[at] = k->m[i];
-        v[at] = k->v[i];
+        w[at] = one[0];
+        m[at] = one[1];
+        v[at] = one[2];
     }
     for (; used < c->most; used++) {
         w[used] = m[used] = 0.0;
@@ -178,39 +223,95 @@ static void NAME(merge_end)(const struct merge *c, size_t row, const struct merg
     }
 }
 
+/* Merge the cheapest pair of n slots in each row, time and again; `left` has how many components there are, and how many may
+ * not be merged. */
+TARGET static void NAME(merge_crowd)(const struct merge *c, size_t n, crowd_mask left, struct gaussian_crowd *slots,
+                                     crowd *costs, crowd *fresh)
+{
+    const crowd_mask none = {0};
+    crowd spent = ALL(0.0f), *at = costs;
+    struct gaussian_crowd empty;
+    NAME(crowd_clear)(&empty, 1);
+    for (size_t a = 1; a < n; a++)
+        for (size_t b = 0; b < a; b++)
+            NAME(crowd_cost)(slots + b, slots + a, at++);
+    crowd_mask from = none - 1, to = from; /* the last merge: none yet */
+    for (;;) {
+        crowd least = ALL(INFINITY);
+        crowd_mask first = none, second = none, row = none + 1;
+        at = costs;
+        for (size_t a = 1; a < n; a++, row += 1) {
+            crowd_mask column = none, is_gone = row == from, is_new = row == to;
+            crowd own = fresh[a];
+            for (size_t b = 0; b < a; b++, column += 1, at++) {
+                crowd cost = SELECT(is_new, fresh[b], SELECT(column == to, own, *at));
+                *at = cost = SELECT(is_gone | (column == from), ALL(INFINITY), cost);
+                crowd_mask is_less = cost < least;
+                least = SELECT(is_less, cost, least);
+                first = (row & is_less) | (first & ~is_less);
+                second = (column & is_less) | (second & ~is_less);
+            }
+        }
+        crowd_mask goes = (least < INFINITY) & ((left > (int32_t)c->most) | (spent + least <= (float)c->tolerance));
+        if (!NAME(any_row)(goes))
+            return;
+        spent += SELECT(goes, least, ALL(0.0f));
+        left += goes;
+        from = first | ~goes, to = second | ~goes;
+        struct gaussian_crowd one = empty, both = empty;
+        crowd_mask j = none;
+        for (size_t k = 0; k < n; k++, j += 1) {
+            NAME(crowd_put)(j == from, slots + k, &one);
+            NAME(crowd_put)(j == to, slots + k, &both);
+        }
+        crowd log_v;
+        NAME(crowd_pair)(&both, &one, &both);
+        NAME(crowd_log)(&both.v, &log_v);
+        both.wl = both.w * log_v;
+        j ^= j;
+        for (size_t k = 0; k < n; k++, j += 1) {
+            NAME(crowd_put)(j == to, &both, slots + k);
+            NAME(crowd_put)(j == from, &empty, slots + k);
+            NAME(crowd_cost)(slots + k, &both, fresh + k);
+        }
+    }
+}
+
 TARGET static int NAME(merge)(const struct merge *c)
 {
-    struct merge_work k = divide_merge(c->K, c->work);
-    for (size_t row = 0; row < c->n; row++) {
-        double spent = 0.0;
-        size_t n = NAME(merge_begin)(c, row, &k, &spent), has_rest = k.w[n] > 0.0;
-        double rest[3] = {k.w[n], k.m[n], k.v[n]};
-        for (size_t i = n; i < (n + LANES - 1) / LANES * LANES; i++)
-            NAME(merge_clear)(&k, i);
-        k.least[0] = INFINITY;
-        for (size_t i = 1; i < n; i++) {
-            double *costs = k.costs + i * k.stride;
-            NAME(merge_costs)(&k, i, i, costs);
-            for (size_t j = i; j < (i + LANES - 1) / LANES * LANES; j++)
-                costs[j] = INFINITY;
-            NAME(merge_least)(&k, i);
+    struct merge_work k = divide_merge(c, c->work);
+    struct gaussian_crowd *slots = (struct gaussian_crowd *)k.slots;
+    double *cut = k.variances, *shrink = cut + 2 * c->K;
+    for (size_t start = 0; start < c->n; start += CROWD) {
+        double rest[CROWD][3];
+        crowd_mask left = {0};
+        size_t most = 0, rows = smaller(CROWD, c->n - start);
+        NAME(crowd_clear)(slots, c->K);
+        for (size_t i = 0; i < rows; i++) {
+            size_t at = (start + i) * c->K, K = c->K;
+            while (K > 1 && c->weights[at + K - 1] == 0.0)
+                K--;
+            struct gaussians row = {K, c->weights + at, c->means + at, c->variances + at};
+            if (c->lower > -INFINITY && NAME(cut_lanes)(&row, c->lower, c->uncut, c->series_from, cut, cut + c->K, shrink, cut + 3 * c->K)) {
+                for (size_t j = 0; j < K; j++)
+                    shrink[j] *= row.variances[j];
+                row.weights = cut, row.means = cut + c->K, row.variances = shrink;
+            }
+            size_t count = NAME(part_row)(&row, c->light, rest[i], k.heavy);
+            NAME(enter_row)(&row, k.heavy, count, i, slots);
+            left[i] = (int32_t)(count + (rest[i][0] > 0.0));
+            most = larger(most, count);
         }
-        while (n > 1) {
-            double least;
-            size_t i = NAME(least_of)(k.least, n, &least);
-            if (n + has_rest <= c->most && spent + least > c->tolerance)
-                break;
-            spent += least;
-            NAME(merge_pair)(&k, i, (size_t)k.where[i], n--);
-        }
-        if (has_rest) {
-            k.w[n] = rest[0];
-            k.m[n] = rest[1];
-            k.v[n++] = rest[2];
-        }
-        NAME(merge_end)(c, row, &k, n);
+        NAME(crowd_logs)(slots, most);
+        NAME(merge_crowd)(c, most, left, slots, (crowd *)k.costs, (crowd *)k.fresh);
+        for (size_t i = 0; i < rows; i++)
+            NAME(merge_end)(c, start + i, (const float *)slots + i, most, rest[i]);
     }
     return 0;
 }
 
-#undef whole
+#undef crowd
+#undef crowd_mask
+#undef gaussian_crowd
+#undef SELECT
+#undef ALL

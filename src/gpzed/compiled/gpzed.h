@@ -355,10 +355,22 @@ struct points {
 int gpzed_points(const struct points *c);
 size_t gpzed_points_work_size(const struct points *c);
 
-/* Gaussian mixtures merged to at most `most` components, by their parts above the cut, see `prediction/reduce.py`. */
+/* Gaussian mixtures with components that say nearly the same merged, see `prediction/reduce.py`. */
+struct compact {
+    size_t n, K, slots; /* most components that are left */
+    double light, at_once;
+    const double *weights, *means, *model_variances, *noise_variances; /* (n, K) */
+    const double *input_variances; /* or NULL */
+    double *work;
+    double *compacted; /* (3, n, slots): weights, means and variances */
+};
+int gpzed_compact(const struct compact *c);
+size_t gpzed_compact_work_size(const struct compact *c);
+
+/* Gaussian mixtures merged to at most `most` components, by their parts above the cut. */
 struct merge {
     size_t n, K, most;
-    double light, at_once, tolerance;
+    double light, tolerance;
     double lower, uncut, series_from;          /* where densities are cut, or -inf */
     const double *weights, *means, *variances; /* (n, K) */
     double *work;

@@ -44,6 +44,26 @@ def least_loss_points(
     return points
 
 
+def compact(
+    weights: FloatArray,
+    means: FloatArray,
+    model_variances: FloatArray,
+    noise_variances: FloatArray,
+    input_variances: FloatArray | None,
+    *,
+    slots: int,
+    light: float,
+    at_once: float,
+) -> FloatArray:
+    """Merge components that say nearly the same; see `gpzed.prediction.compact`."""
+    n, K = weights.shape
+    compacted = np.empty((3, n, slots))
+    arrays: dict[str, Any] = {"weights": weights, "means": means, "input_variances": input_variances}
+    arrays |= {"model_variances": model_variances, "noise_variances": noise_variances}
+    call("compact", n=n, K=K, slots=slots, light=light, at_once=at_once, **arrays, compacted=compacted)
+    return compacted
+
+
 def merge(
     weights: FloatArray,
     means: FloatArray,
@@ -51,7 +71,6 @@ def merge(
     *,
     most: int,
     light: float,
-    at_once: float,
     tolerance: float,
     lower: float | None = None,
     uncut: float = 0.0,
@@ -61,7 +80,7 @@ def merge(
     merged = np.empty((3, n, most))
     mixtures: dict[str, Any] = {"weights": weights, "means": means, "variances": variances}
     assert most >= 2, "light components need a place of their own"
-    limits: dict[str, Any] = {"light": light, "at_once": at_once, "tolerance": tolerance, "series_from": SERIES_FROM}
+    limits: dict[str, Any] = {"light": light, "tolerance": tolerance, "series_from": SERIES_FROM}
     limits |= {"lower": -np.inf if lower is None else lower, "uncut": uncut}
     call("merge", n=n, K=K, most=most, **limits, **mixtures, merged=merged)
     return merged[0], merged[1], merged[2]

@@ -11,9 +11,11 @@ from numpy.typing import ArrayLike
 from scipy.special import log_ndtr
 
 from gpzed._types import AnyArray, BoolArray, FloatArray, IntArray
+from gpzed.compiled import substitute
 from gpzed.compiled.binding import is_compiled
 from gpzed.compiled.points import mixture_moments
 from gpzed.prediction import checks
+from gpzed.prediction.compact import AT_ONCE, SLOTS, SPECK, Compact, compact
 from gpzed.prediction.mixture import (
     UNCUT,
     Mixture,
@@ -108,6 +110,16 @@ class Components:
     def stds(self) -> FloatArray:
         """Standard deviation of each component, shape (n, K)."""
         return checks.read_only(np.sqrt(self.model_variances + self.noise_variances + self.input_variances))
+
+    @cached_property
+    def compact(self) -> Compact:
+        """The same mixtures without repetition, see `gpzed.prediction.compact`; as they are if that is not worth it."""
+        if self.n_components <= SLOTS:
+            return Compact(self.weights, self.means, self.stds**2)
+        arrays = [getattr(self, name) for name in ARRAYS]
+        if self._has_exact_inputs:
+            arrays[-1] = None
+        return Compact(*substitute(compact)(*arrays, slots=SLOTS, light=SPECK, at_once=AT_ONCE))
 
     def take(self, rows: AnyArray | slice) -> Components:
         """Return the components of some of the objects."""

@@ -6,11 +6,12 @@ a merge costs is a bound of the information lost by it, in nats,
 .. math:: B_{ij} = \tfrac12 \left[(w_i + w_j) \ln v_{ij} - w_i \ln v_i - w_j \ln v_j\right],
 
 with w the weights, v the variances, and v_ij that of the pair. Merging goes on while there are more than allowed, and
-while the costs of all merges together stay within `TOLERANCE`. Components that are nearly the same are merged first, in
-the order they come. Light components say where an object hardly is, and their
-merging costs little, but without them true redshifts there would be ruled out: they are merged with each other alone.
+while the costs of all merges together stay within `TOLERANCE`. Members of a committee often say nearly the same, so
+that `gpzed.prediction.compact` comes first. Light components say where an object hardly is, and their merging costs
+little, but without them true redshifts there would be ruled out: they are merged with each other alone.
 
-Mean and variance of each object stay as they were. A density cut at zero is merged by its parts above zero.
+Mean and variance of each object stay as they were. A density cut at zero is merged by its parts above zero. Compiled
+code decides in single precision: of two merges that cost the same within a millionth it may choose the other.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from scipy.special import log_ndtr, ndtr
 
 from gpzed._types import AnyArray, BoolArray, FloatArray, IntArray
 from gpzed.compiled import substitute
+from gpzed.prediction.compact import costs, heaviest, pair, with_rest
 from gpzed.prediction.components import Components
 from gpzed.prediction.mixture import row_chunks, tail_moments
 
@@ -30,8 +32,6 @@ MOST = 8
 """Gaussians per object at most."""
 TOLERANCE = 0.05
 """Bound of the information that merging may lose, in nats; the loss is a tenth of it or less."""
-AT_ONCE = 1e-3
-"""Cost at which two are merged without a look at the others: members of a committee often say nearly the same."""
 LIGHT = 1e-3
 """Weight below which components are merged with each other alone."""
 NEAR_CUT = -4.0
@@ -65,10 +65,8 @@ def reduced(components: Components, lower: float | None) -> Gaussians:
     n = len(components)
     out = Gaussians(*(np.empty((n, MOST), dtype=np.float32) for _ in Gaussians._fields))
     for rows in row_chunks(n, components.n_components):
-        part = components.take(rows)
-        variances = part.model_variances + part.noise_variances + part.input_variances
-        limits = {"light": LIGHT, "at_once": AT_ONCE, "tolerance": TOLERANCE, "uncut": NEAR_CUT}
-        w, m, v = substitute(merge)(part.weights, part.means, variances, most=MOST, lower=lower, **limits)
+        mixtures = components.take(rows).compact
+        w, m, v = substitute(merge)(*mixtures, most=MOST, light=LIGHT, tolerance=TOLERANCE, lower=lower, uncut=NEAR_CUT)
         if lower is not None:
             w, m, v = _before_cut(w, m, v, lower)
         for values, given in zip(out, rounded(w, m, np.sqrt(v)), strict=True):
@@ -83,7 +81,6 @@ def merge(
     *,
     most: int,
     light: float,
-    at_once: float,
     tolerance: float,
     lower: float | None = None,
     uncut: float = NEAR_CUT,
@@ -99,13 +96,13 @@ def merge(
     """
     if lower is not None:
         weights, means, variances = above_cut(weights, means, variances, lower, uncut)
-    w, m, v = _with_rest(weights, means, variances, light)
-    total = _take_in(w, m, v, at_once)
+    w, m, v = with_rest(weights, means, variances, light)
     n, K = w.shape
+    total = np.zeros(n)
     used = w > 0.0
     movable = used.copy()
     movable[:, -1] = False  # light ones, merged before
-    cost = _costs(w[:, :, None], m[:, :, None], v[:, :, None], w[:, None], m[:, None], v[:, None])
+    cost = costs(w[:, :, None], m[:, :, None], v[:, :, None], w[:, None], m[:, None], v[:, None])
     cost[~(movable[:, :, None] & movable[:, None]) | np.eye(K, dtype=bool)] = np.inf
     rows = np.arange(n)
     for _ in range(K - 1):
@@ -116,74 +113,15 @@ def merge(
             break
         at, i, j = rows[goes], np.minimum(i, j)[goes], np.maximum(i, j)[goes]
         total[at] += cheapest[goes]
-        w[at, i], m[at, i], v[at, i] = _pair(w[at, i], m[at, i], v[at, i], w[at, j], m[at, j], v[at, j])
+        w[at, i], m[at, i], v[at, i] = pair(w[at, i], m[at, i], v[at, i], w[at, j], m[at, j], v[at, j])
         w[at, j], used[at, j], movable[at, j] = 0.0, False, False
         one = w[at, i][:, None], m[at, i][:, None], v[at, i][:, None]
-        new = _costs(*one, w[at], m[at], v[at])
+        new = costs(*one, w[at], m[at], v[at])
         new[~movable[at]] = np.inf
         new[np.arange(len(at)), i] = np.inf
         cost[at, i], cost[at, :, i] = new, new
         cost[at, j], cost[at, :, j] = np.inf, np.inf
-    return _heaviest(w, m, v, most)
-
-
-def _with_rest(weights: FloatArray, means: FloatArray, variances: FloatArray, light: float) -> list[FloatArray]:
-    """Return the heavy components, as many as any object has, and one of all light ones at the end."""
-    is_light = weights < light
-    rest, heavy = np.where(is_light, weights, 0.0), np.where(is_light, 0.0, weights)
-    weight = rest.sum(axis=1)
-    share = rest / np.where(weight > 0.0, weight, 1.0)[:, None]
-    mean = (share * means).sum(axis=1)
-    variance = (share * (variances + (means - mean[:, None]) ** 2)).sum(axis=1)
-    variance = np.where(weight > 0.0, variance, 1.0)
-    order = np.argsort(heavy == 0.0, axis=1, kind="stable")[:, : np.count_nonzero(heavy, axis=1).max(initial=1)]
-    columns = (heavy, weight), (means, mean), (variances, variance)
-    return [np.column_stack([np.take_along_axis(many, order, axis=1), one]) for many, one in columns]
-
-
-def _take_in(w: FloatArray, m: FloatArray, v: FloatArray, at_once: float) -> FloatArray:
-    """Merge, in place, each component but the last with one before it where that costs next to nothing; sum costs."""
-    total, rows = np.zeros(len(w)), np.arange(len(w))
-    for k in range(1, w.shape[1] - 1):
-        cost = _costs(w[:, [k]], m[:, [k]], v[:, [k]], w[:, :k], m[:, :k], v[:, :k])
-        cost[(w[:, [k]] == 0.0) | (w[:, :k] == 0.0)] = np.inf
-        to = cost.argmin(axis=1)
-        goes = cost[rows, to] <= at_once
-        at, to = rows[goes], to[goes]
-        total[at] += cost[at, to]
-        w[at, to], m[at, to], v[at, to] = _pair(w[at, to], m[at, to], v[at, to], w[at, k], m[at, k], v[at, k])
-        w[at, k] = 0.0
-    return total
-
-
-def _pair(
-    w1: FloatArray, m1: FloatArray, v1: FloatArray, w2: FloatArray, m2: FloatArray, v2: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return weight, mean and variance of two components as one."""
-    w = w1 + w2
-    with np.errstate(invalid="ignore", divide="ignore"):  # of components without weight
-        share = w2 / w
-    return w, m1 + share * (m2 - m1), v1 + share * (v2 - v1) + share * (1.0 - share) * (m2 - m1) ** 2
-
-
-def _costs(
-    w1: FloatArray, m1: FloatArray, v1: FloatArray, w2: FloatArray, m2: FloatArray, v2: FloatArray
-) -> FloatArray:
-    """Return what merging two components costs."""
-    w, _, v = _pair(w1, m1, v1, w2, m2, v2)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(0.5 * (w * np.log(v) - w1 * np.log(v1) - w2 * np.log(v2)))
-
-
-def _heaviest(w: FloatArray, m: FloatArray, v: FloatArray, most: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the components that are left, heaviest first."""
-    order = np.argsort(-w, axis=1, kind="stable")[:, :most]
-    kept = [np.take_along_axis(a, order, axis=1) for a in (w, m, v)]
-    out = [np.full((len(w), most), fill) for fill in (0.0, 0.0, 1.0)]
-    has_weight = kept[0] > 0.0
-    for to, values in zip(out, kept, strict=True):
-        to[:, : values.shape[1]][has_weight] = values[has_weight]
-    return out[0], out[1], out[2]
+    return heaviest(w, m, v, most)
 
 
 def above_cut(
