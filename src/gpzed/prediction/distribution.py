@@ -362,7 +362,7 @@ class Prediction:
     def best(self) -> FloatArray:
         """Redshift of least expected loss, shape (n,): Huber's, of the relative error ``(z - best) / (1 + z)``.
 
-        The loss is quadratic up to 0.1, linear beyond. Where a density is narrow this is nearly its mean; of two peaks
+        The loss is quadratic up to 0.05, linear beyond. Where a density is narrow this is nearly its mean; of two peaks
         it keeps to the heavier one. By quadrature: good to 1.1 % of `std` if the density is cut at zero.
         """
         return check.read_only(best_points(self.weights, self.means, self.component_stds, self.lower))
