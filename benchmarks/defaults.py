@@ -79,8 +79,8 @@ def main() -> None:
 
     p = predict_table(model, test)[0]
     say("density", "gpzed", p, cpu_seconds=seconds, n_basis=model.regressor.n_basis_)
-    quoted = {point: replace(p, point=point) for point in POINTS}
-    quoted |= {f"best, c = {knee}": replace(p, point=at_knee(p, knee)) for knee in KNEES}
+    quoted = {point: p.changed(point=point) for point in POINTS}
+    quoted |= {f"best, c = {knee}": p.changed(point=at_knee(p, knee)) for knee in KNEES}
     for name, q in quoted.items():
         found = point_metrics(z, q, "z_phot")
         emit({**base, "what": "point", "variant": name, **{key: round(value, 5) for key, value in found.items()}})
