@@ -11,7 +11,7 @@ CATALOGUES = ("dc2", "boss", "vipers", "gama", "deep", "quasars")
 LEAGUE = ("dc2", "taskset1", "boss", "gama")
 STRUCTURES = ("GL", "VL", "GD", "VD", "GC", "VC")
 CHOICES = (
-    *("defaults", "n_networks=0", "n_heads=1", "n_basis=25", "n_basis=50", "n_basis=200"),
+    *("defaults", "n_networks=0", "n_heads=1", "n_heads=5", "n_heads=12", "n_basis=25", "n_basis=50", "n_basis=200"),
     *("covariance=GL", "covariance=VL", "covariance=VD", "covariance=GC", "init=data", "init=random"),
     *("whitening=scale", "mean_function=zero", "shape_prior=0", "noise=homoscedastic", "relevance=shared"),
 )

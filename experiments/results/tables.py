@@ -25,6 +25,10 @@ TABLES: dict[str, View] = {
         ("rmse", "fr_0.15", "fr_0.05", "sigma_nmad"),
     ),
     "points": View("defaults", ("catalogue", "variant"), POINT, {"what": "point"}),
+    **{
+        f"points-{score}": View("defaults", ("variant",), (key,), {"what": "point"}, pivot="catalogue")
+        for score, key in (("rmse", "rmse"), ("fr", "fr_0.05"), ("nmad", "sigma_nmad"))
+    },
     "densities": View("defaults", ("catalogue",), DENSITY, {"what": "density", "variant": "gpzed"}),
     "cells": View("defaults", ("catalogue",), ("cells", "cells_off", "worst_cell", "cell_error"), {"what": "cells"}),
     "local": View(

@@ -145,7 +145,7 @@ def check_output(path: AnyPath, what: str, others: Iterable[AnyPath | None] = ()
 
 def nothing_to_resume(path: AnyPath, state: AnyPath) -> str:
     """Return the words for a run that is to be resumed but has left no `state`, and so begins anew."""
-    replaced = f", and '{path}', which is there, will be replaced" if Path(path).exists() else ""
+    replaced = f", and '{path}', which is there, will be replaced" if Path(path).is_file() else ""
     return f"nothing to resume: there is no '{state}'; the run starts from the beginning{replaced}"
 
 

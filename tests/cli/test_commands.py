@@ -171,6 +171,11 @@ def test_info_for_people(call: Call, folder: Path) -> None:
     assert "u, g, r" in text
     assert "Almosallam" in text
     assert "CLIPPED_INPUT" in text
+    assert "1 x 5 basis functions, 1 head, 0 networks" in text
+    assert "photometry: magnitudes, without a unit" in text
+    z = read_catalog(folder / "train.parquet").floats("z_spec")
+    assert f"redshifts: {z.min():.4g} to {z.max():.4g}, mean" in text
+    assert "limits: 0 < z <= 20 (by default)" in text
 
 
 def test_info_of_a_model_saved_from_python(call: Call, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -62,6 +63,7 @@ def test_predict_killed_and_resumed_is_the_same_byte_for_byte(suffix: str, folde
     assert "--resume" in refused.stderr
     message = finish(*arguments, out, "--resume")
     assert "resuming: " in message
+    assert re.search(r"of the [\d,]+ rows computed in this run \(flags: of all 3,000 rows\):", message)
     assert out.read_bytes() == (tmp_path / f"smooth.{suffix}").read_bytes()
     assert not parts.exists()
     assert not [p.name for p in tmp_path.iterdir() if p.name.startswith(".killed")]

@@ -21,8 +21,6 @@ if not (ROOT / "docs").is_dir():
     pytest.skip("the pages are not part of this distribution", allow_module_level=True)
 MEASURES_NOTHING = {"docs/explanation/model.md", "docs/explanation/errata.md", "docs/howto/missing-bands.md"}
 """Pages whose tables have decimals that are no results: numbers of equations, settings."""
-BEFORE_RECORDS = {"docs/explanation/uncertain-inputs.md"}
-"""Pages with a table of what was tried once and is not in the code any more."""
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
@@ -36,7 +34,7 @@ def test_no_table_of_results_is_kept_by_hand(page: Path) -> None:
     name = page.relative_to(ROOT).as_posix()
     text = re.sub(r"(?ms)^ *```.*?^ *```$", "", BLOCK.sub("", page.read_text(encoding="utf-8")))
     numbers = [line for line in text.splitlines() if re.match(r"\|.*\|\s*[-+*]*\d*\.\d+\s*[|±]", line)]
-    assert not numbers or name in MEASURES_NOTHING | BEFORE_RECORDS, numbers[:3]
+    assert not numbers or name in MEASURES_NOTHING, numbers[:3]
 
 
 def test_every_table_is_shown_and_every_experiment_has_one() -> None:

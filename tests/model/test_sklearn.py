@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from gpzed import GPzRegressor, Training
 from gpzed.engine.threads import Team
@@ -17,11 +17,17 @@ from helpers import one_model
 
 SHORT = Training(max_iter=20, n_epochs=3)
 QUICK = {"n_basis": 6, "max_iter": 40, "patience": 10, "n_threads": 1, "random_state": 0}
+CHECKS = [
+    pair
+    for model in (one_model(max_iter=30), GPzRegressor(n_members=2, n_heads=2, training=SHORT))
+    for pair in estimator_checks_generator(model)
+]
+"""Estimators and what scikit-learn demands of them; a list, as its own decorator hands pytest a generator."""
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
 
 
 @pytest.mark.filterwarnings("ignore::gpzed.errors.GPzWarning", "ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([one_model(max_iter=30), GPzRegressor(n_members=2, n_heads=2, training=SHORT)])
+@pytest.mark.parametrize(("estimator", "check"), CHECKS, ids=lambda one: getattr(one, "func", type(one)).__name__)
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 

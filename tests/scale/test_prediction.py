@@ -13,7 +13,7 @@ import pytest
 
 from gpzed.catalog import read_catalog, write_catalog
 from gpzed.config import PredictConfig
-from gpzed.errors import CatalogError, ConfigError
+from gpzed.errors import CatalogError, ConfigError, GPzWarning
 from gpzed.workflows import predict, train
 from workflows.galaxy_files import galaxies, quick_config, with_sentinels, write
 
@@ -58,7 +58,8 @@ def test_one_file_for_every_file_with_the_rows_of_plain_prediction(client, folde
 
 def test_again_is_nothing_new_and_another_run_is_refused(client, folder, tmp_path):
     arguments = (folder / "model.gpzed", folder / "survey", tmp_path / "out")
-    first = predict(*arguments, cluster=client)
+    with pytest.warns(GPzWarning, match=r"nothing to resume: there is no '.*out\.parts'; the run starts"):
+        first = predict(*arguments, cluster=client, resume=True)
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "out").rglob("*.parquet")}
     again = predict(*arguments, cluster=client)
     assert again.n_resumed == again.n_rows == 500

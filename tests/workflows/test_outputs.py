@@ -19,7 +19,7 @@ from gpzed import _files
 from gpzed._files import Lock, write_atomically
 from gpzed.cli import main
 from gpzed.config import PredictConfig
-from gpzed.errors import CatalogError, ConfigError
+from gpzed.errors import CatalogError, ConfigError, GPzWarning
 from gpzed.workflows import Progress, predict, train
 from workflows.galaxy_files import galaxies, quick_config, write
 
@@ -255,8 +255,11 @@ def test_a_hats_catalogue_is_resumed_only_by_the_same_run(
     (survey / "hats.properties").touch()
     write(galaxies(10), survey / "a.parquet")
     monkeypatch.setattr(FakeCatalogue, "fails", True)
-    with pytest.raises(OSError, match="power cut"):
-        predict(folder / "model.gpzed", survey, out)
+    with (
+        pytest.raises(OSError, match="power cut"),
+        pytest.warns(GPzWarning, match=r"nothing to resume: there is no '.*out\.parts'; the run starts"),
+    ):
+        predict(folder / "model.gpzed", survey, out, resume=True)
     monkeypatch.setattr(FakeCatalogue, "fails", False)
     with pytest.raises(ConfigError, match="left from an interrupted run; add --resume"):
         predict(folder / "model.gpzed", survey, out)

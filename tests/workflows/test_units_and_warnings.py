@@ -127,13 +127,14 @@ def test_the_terminal_tells_units_of_training_from_those_of_the_catalogue(
 ) -> None:
     model.save(tmp_path / "m.gpzed")
     table = with_units(fluxes(survey, 23.9), "uJy")
-    table["f_g"].unit = None
+    table["f_g"].unit, table["f_r"].unit = None, "km / s"
     table.write(tmp_path / "half.ecsv")
     command = ["predict", str(tmp_path / "m.gpzed"), str(tmp_path / "half.ecsv"), "-o", str(tmp_path / "out.parquet")]
     assert main(command) == 0
     shown = capsys.readouterr().err
     assert "f_u, df_u [uJy]\n" in shown
     assert "f_g, df_g [no unit; taken as in training: uJy]\n" in shown
+    assert "f_r, df_r ['km / s' is no unit of photometry; taken as in training: uJy]\n" in shown
     assert main([*command, "--unit", "uJy"]) == 0
     assert "no unit" not in capsys.readouterr().err
 
@@ -213,5 +214,6 @@ def test_poor_training_sets_are_warned_of() -> None:
     texts = [str(one.message) for one in said]
     assert any("band u is missing in 75 % of the training rows" in text for text in texts)
     assert any("band r has the same magnitude in every row" in text for text in texts)
+    assert not any("cannot inform the fit" in text for text in texts)  # that would say it again, by a number
     with pytest.warns(DataWarning, match="only 150 rows to train on"):
         gpzed.train(galaxies(150), None, quick_config())

@@ -7,13 +7,15 @@ from typing import Any
 import click
 
 from gpzed._files import file_hash
-from gpzed.catalog import local_path
+from gpzed.catalog import PhotometrySchema, local_path
+from gpzed.catalog.units import name_of
 from gpzed.cli.console import Terminal
 from gpzed.cli.help import Command
 from gpzed.cli.options import common
 from gpzed.features import flag_legend
 from gpzed.model import GPzRegressor
 from gpzed.workflows import PhotozModel, load_model
+from gpzed.workflows.redshifts import Limits
 
 SHOWN = {"pit_ks": "PIT KS", "mll": "MLL"}
 """Scores of the recalibration that are shown."""
@@ -58,10 +60,15 @@ def _estimator_lines(facts: dict[str, Any]) -> dict[str, str]:
     return {
         "model": f"{facts['file']} (sha256 {facts['sha256'][:16]}...)",
         "inputs": ", ".join(names) if names else f"{facts['n_features']}, without names",
-        "structure": f"{facts['covariance']}, {facts['n_members']} x {facts['n_basis']} basis functions",
+        "structure": f"{facts['covariance']}, {facts['n_members']} x {facts['n_basis']} basis functions, "
+        f"{_count(facts['n_heads'], 'head')}, {_count(facts['n_networks'], 'network')}",
         "training": ", ".join(f"{m['status']} after {m['iterations']} steps" for m in facts["members"]),
         "recalibrated": _recalibration_line(facts["recalibration"]),
     }
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _recalibration_line(found: dict[str, Any] | None) -> str:
@@ -75,13 +82,16 @@ def _recalibration_line(found: dict[str, Any] | None) -> str:
 
 def _pipeline_lines(facts: dict[str, Any]) -> dict[str, str]:
     provenance = facts["provenance"]
-    rows = provenance["rows"]
+    rows, ends = provenance["rows"], provenance.get("redshift_range")
+    span = f"{ends[0]:.4g} to {ends[1]:.4g}, " if ends else ""
     return {
         "gpzed version": provenance["gpzed_version"],
         "trained on": f"{provenance['catalogue']}, {rows['train']:,} of {rows['read']:,} rows",
         "date": provenance["date"],
         "bands": ", ".join(facts["bands"]),
-        "redshifts": f"mean {facts['redshift_mean']:.4f}, standard deviation {facts['redshift_std']:.4f}",
+        "photometry": facts["photometry"],
+        "redshifts": f"{span}mean {facts['redshift_mean']:.4f}, "
+        f"standard deviation {facts['redshift_std']:.4f}; limits: {facts['redshift_limits']}",
     }
 
 
@@ -98,6 +108,8 @@ def _estimator(model: GPzRegressor) -> dict[str, Any]:
         "covariance": model.covariance,
         "n_basis": model.n_basis_,
         "n_members": len(model.members_),
+        "n_heads": max(member.n_heads for member in model.members_),
+        "n_networks": len(model.networks_),
         "members": [
             {"status": report.status, "iterations": len(report.history), "seconds": report.seconds}
             for report in model.reports_
@@ -106,7 +118,10 @@ def _estimator(model: GPzRegressor) -> dict[str, Any]:
 
 
 def _pipeline(trained: PhotozModel) -> dict[str, Any]:
+    cuts = trained.config.split
     return {
+        "photometry": _photometry(trained.schema),
+        "redshift_limits": str(Limits.of(cuts.min_redshift, cuts.max_redshift, "as asked")),
         "bands": list(trained.schema.bands),
         "schema": trained.schema.to_dict(),
         "features": list(trained.transformer.names),
@@ -116,3 +131,14 @@ def _pipeline(trained: PhotozModel) -> dict[str, Any]:
         "provenance": trained.provenance,
         "flags": flag_legend(),
     }
+
+
+def _photometry(schema: PhotometrySchema) -> str:
+    """Say in what the photometry of training was."""
+    kind = {"magnitude": "magnitudes", "flux": "fluxes"}[str(schema.kind)]
+    said = dict.fromkeys(schema.units[column] for column in schema.values.values() if column in schema.units)
+    if said:
+        return f"{kind}, in {', '.join(said)}"
+    if schema.kind == "flux" and schema.zero_point is not None:
+        return f"{kind}, in {name_of(schema.zero_point)}, which the catalogue did not say"
+    return f"{kind}, without a unit"

@@ -86,14 +86,18 @@ def command(model: str, catalogue: str, output: str, **given: Any) -> int:
         terminal.error(f"interrupted; resume with:\n  {shlex.join(['gpzed', *arguments, '--resume'])}")
         return 1
     assert isinstance(report, PredictReport)
+    n_computed = report.n_rows - report.n_resumed
+    if report.n_resumed:
+        terminal.say(f"of the {n_computed:,} rows computed in this run (flags: of all {report.n_rows:,} rows):")
     show_sentinels(terminal, report.sentinels)
     show_flags(terminal, report.flags, "objects")
     if given["as_json"]:
         terminal.json(report.to_dict())
     elif not given["quiet"]:
-        rate = report.n_rows / max(report.seconds, 1e-9)
+        rate = n_computed / max(report.seconds, 1e-9)
+        kept = f", {report.n_resumed:,} of them by an earlier run," if report.n_resumed else ""
         terminal.result(
-            f"wrote {report.output}: {report.n_rows:,} rows in {report.seconds:.1f} s ({rate:,.0f} rows/s); "
+            f"wrote {report.output}: {report.n_rows:,} rows{kept} in {report.seconds:.1f} s ({rate:,.0f} rows/s); "
             f"added {grouped(report.columns)}"
         )
     return 0

@@ -72,20 +72,24 @@ def rejection_table(curves: Mapping[str, RejectionCurve], label: str, percent: S
     return table
 
 
-def show_schema(terminal: Terminal, schema: PhotometrySchema, silent: Sequence[str] = ()) -> None:
-    """Tell which column is taken for what; of the `silent` ones nobody says the unit."""
+def show_schema(terminal: Terminal, schema: PhotometrySchema, unknown: Mapping[str, str] | None = None) -> None:
+    """Tell which column is taken for what; of the `unknown` ones the catalogue says no unit, or this strange one."""
+    unknown = unknown or {}
     terminal.say(f"columns (recognised as {schema.convention}):")
     for band in schema.observed:
         parts = [schema.values[band], schema.errors.get(band, "no error"), schema.flag.get(band, "")]
-        unit = schema.units.get(schema.values[band])
-        said = f"no unit; taken as in training: {unit}" if schema.values[band] in silent else unit
+        unit = said = schema.units.get(schema.values[band])
+        if schema.values[band] in unknown:
+            strange = unknown[schema.values[band]]
+            why = f"'{strange}' is no unit of photometry" if strange else "no unit"
+            said = f"{why}; taken as in training: {unit}"
         terminal.say(
             f"  {schema.kind} {band}: {', '.join(part for part in parts if part)}{f' [{said}]' if unit else ''}"
         )
     if schema.absent:
         terminal.say(f"  taken as not observed: {', '.join(schema.absent)}")
     if schema.kind == "flux" and schema.zero_point is not None and not schema.units:
-        terminal.say(f"  unit: {name_of(schema.zero_point)}{', which the catalogue does not say' if silent else ''}")
+        terminal.say(f"  unit: {name_of(schema.zero_point)}{', which the catalogue does not say' if unknown else ''}")
     others = [(role, getattr(schema, role)) for role in ("redshift", "id", "weight", "ebv")]
     terminal.say("  " + ", ".join(f"{role}: {column or 'none'}" for role, column in others))
 

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from scipy.cluster.vq import kmeans2
 
-from gpzed._types import FloatArray
+from gpzed._types import FloatArray, IntArray
 from gpzed.engine.threads import Team, ThreadEngine
 from gpzed.gp.evidence import fit_posterior
 from gpzed.gp.parameters import Layout, Parameters
@@ -60,6 +60,12 @@ def start_centres(X: FloatArray, m: int, method: InitMethod, rng: np.random.Gene
     rows = X[rng.choice(len(X), size=m, replace=len(X) < m)]
     if method == "data" or len(X) <= m:
         return rows
+    return clusters(X, rows, 10)[0]
+
+
+def clusters(X: FloatArray, start: FloatArray, steps: int) -> tuple[FloatArray, IntArray]:
+    """Return centres of clusters of rows X (n, d), and the cluster (n,) of each row; empty ones stay at their start."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "One of the clusters is empty")  # that centre stays at its row
-        return np.asarray(kmeans2(X, rows, iter=10, minit="matrix")[0])
+        warnings.filterwarnings("ignore", "One of the clusters is empty")
+        centres, label = kmeans2(X, start, iter=steps, minit="matrix")
+    return np.asarray(centres), np.asarray(label)

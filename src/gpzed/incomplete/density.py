@@ -18,10 +18,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from scipy.cluster.vq import kmeans2
 
 from gpzed._types import BoolArray, FloatArray, IntArray
 from gpzed.gp.basis import coefficients, quadratic_map
+from gpzed.gp.initialize import clusters
 from gpzed.gp.whitening import MIN_RELATIVE_VARIANCE, Moments
 
 RIDGE = 1e-9
@@ -365,10 +365,10 @@ def fit_mixture(gaussian: Density, rows: Observations, n_components: int, rng: n
     d, scale = rows.X.shape[1], np.sqrt(np.maximum(np.diagonal(gaussian.covariance), 1e-300))
     _, offsets = gaussian.regress(rows.seen, rows.noise).expect(rows.X, enumerate(rows.slices))
     X = (gaussian.mean + offsets[0]) / scale
-    centres, label = kmeans2(X, X[rng.choice(len(X), n_components, replace=False)], iter=20, minit="matrix")
-    clusters = [label == g for g in range(n_components)]
-    share = np.maximum(np.array([rows.weight[own].sum() for own in clusters]) / rows.weight.sum(), 1e-3)
-    within = [np.cov(X[own].T, bias=True).reshape(d, d) if own.sum() > d else np.eye(d) for own in clusters]
+    centres, label = clusters(X, X[rng.choice(len(X), n_components, replace=False)], 20)
+    members = [label == g for g in range(n_components)]
+    share = np.maximum(np.array([rows.weight[own].sum() for own in members]) / rows.weight.sum(), 1e-3)
+    within = [np.cov(X[own].T, bias=True).reshape(d, d) if own.sum() > d else np.eye(d) for own in members]
     covariances = (np.stack(within) + 0.05 * np.eye(d)) * np.outer(scale, scale)
     start = Density(share / share.sum(), centres * scale, covariances)
     floor = MIN_VARIANCE * np.diagonal(gaussian.covariance)

@@ -26,8 +26,7 @@ from gpzed.mixture.heads import Heads
 from gpzed.mixture.likelihood import Outputs, head_outputs, log_density
 
 PRECISION = 3.0
-"""Of the prior: few rows, or rows that miss inputs at random, leave the offsets near zero (measured:
-docs/explanation/uncertain-inputs.md)."""
+"""Of the prior: few rows, or rows that miss inputs at random, leave the offsets near zero."""
 BLOCK_ROWS = 1024
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.cluster.vq import kmeans2
 
 from gpzed._types import AnyArray, BoolArray, FloatArray, IntArray
 from gpzed.errors import DataWarning
+from gpzed.gp.initialize import clusters
 from gpzed.gp.whitening import Moments
 from gpzed.incomplete.density import Density, Observations, choose_mixture
 
@@ -121,7 +121,7 @@ class ErrorClasses:
         distinct = np.unique(filled, axis=0)
         size = min(n_classes, len(distinct))
         first = np.argsort(distinct.sum(axis=1), kind="stable")[np.linspace(0, len(distinct) - 1, size).astype(int)]
-        centres, label = kmeans2(filled, distinct[first], iter=20, minit="matrix", missing="warn")
+        centres, label = clusters(filled, distinct[first], 20)
         used = np.unique(label)
         variances = np.stack([_mean_square(std[label == c], np.exp(2.0 * centres[c])) for c in used])
         return cls(np.ascontiguousarray(centres[used]), variances, floor)

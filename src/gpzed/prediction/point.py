@@ -37,15 +37,17 @@ points per component, mixtures cut at zero are off by 0.04 % of their standard d
 99th percentile (1.1 % at most in 1,900); uncut ones that reach below -1, where the scale is bounded, by up to 8 %."""
 
 
-def best_points(weights: FloatArray, means: FloatArray, stds: FloatArray, lower: float | None) -> FloatArray:
+def best_points(
+    weights: FloatArray, means: FloatArray, stds: FloatArray, lower: float | None, knee: float = KNEE
+) -> FloatArray:
     """Return the point (n,) of least expected loss of Gaussian mixtures, given as (n, K) before the cut at `lower`."""
     if is_compiled():
         K = weights.shape[1]
         cuts = None if lower is None else cut_table(K)
-        return _compiled(weights, means, stds, quadrature(K), lower, NEGLIGIBLE, LIGHT, LIGHT_NODES, cuts)
+        return _compiled(weights, means, stds, quadrature(K), lower, NEGLIGIBLE, LIGHT, LIGHT_NODES, cuts, knee)
     out = np.empty(len(weights))
     for rows in row_chunks(len(weights), 4 * MIN_NODES * weights.shape[1]):
-        out[rows] = least_loss(*nodes_of(build(weights[rows], means[rows], stds[rows], lower)))
+        out[rows] = least_loss(*nodes_of(build(weights[rows], means[rows], stds[rows], lower)), knee)
     return out
 
 
@@ -66,6 +68,7 @@ def _compiled(
     light: float = 0.0,
     n_light: int = 0,
     cuts: tuple[float, float, FloatArray, FloatArray] | None = None,
+    knee: float = KNEE,
 ) -> FloatArray:
     return least_loss_points(
         weights,
@@ -77,7 +80,7 @@ def _compiled(
         cuts=cuts,
         lower=lower,
         uncut=UNCUT,
-        knee=KNEE,
+        knee=knee,
         smallest=SMALLEST_SCALE,
         negligible=negligible,
         tolerance=TOLERANCE,

@@ -56,17 +56,17 @@ def units_are_stated(schema: PhotometrySchema, config: SchemaConfig, units: Mapp
     return not without_unit(schema, config, units)
 
 
-def without_unit(schema: PhotometrySchema, config: SchemaConfig, units: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the columns of photometry of which neither the user nor the catalogue says the unit."""
+def without_unit(schema: PhotometrySchema, config: SchemaConfig, units: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns of photometry without a unit that means something, and what the catalogue says instead."""
     if config.unit is not None or config.zero_point is not None:
-        return ()
+        return {}
     known = known_units(units)
-    return tuple(column for column in schema.values.values() if column not in known)
+    return {column: units.get(column) or "" for column in schema.values.values() if column not in known}
 
 
 def strange_units(schema: PhotometrySchema, config: SchemaConfig, units: Mapping[str, str]) -> list[str]:
     """Return what to say about fluxes whose unit is none of photometry."""
-    columns = [name for name in without_unit(schema, config, units) if units.get(name)]
+    columns = [name for name, said in without_unit(schema, config, units).items() if said]
     if schema.zero_point is None or not columns:
         return []
     return [

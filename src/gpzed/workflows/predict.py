@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpzed._files import check_output, nothing_to_resume
+from gpzed._files import check_output
 from gpzed._types import AnyArray
 from gpzed.catalog import (
     Catalog,
@@ -25,7 +24,7 @@ from gpzed.catalog import (
     sent_to,
 )
 from gpzed.config import PredictConfig, SchemaConfig
-from gpzed.errors import CatalogError, ConfigError, GPzWarning
+from gpzed.errors import CatalogError, ConfigError
 from gpzed.features import count_flags
 from gpzed.progress import Progress, Task
 from gpzed.workflows.background import quick_handover, read_ahead, write_behind
@@ -51,7 +50,7 @@ def predict(
     n_threads: int | None = None,
     cluster: Any = None,
     progress: Progress | None = None,
-    on_plan: Callable[[PhotometrySchema, tuple[str, ...]], None] | None = None,
+    on_plan: Callable[[PhotometrySchema, dict[str, str]], None] | None = None,
     pdf_file: str | os.PathLike[str] | None = None,
 ) -> PhotozCatalog | PredictReport:
     """Predict redshifts for every row of a catalogue, in memory or from file to file.
@@ -84,7 +83,8 @@ def predict(
         File, or HATS catalogue, for the densities, in the folder of `output`, which then has the points only. What
         reads predictions finds them there.
     on_plan : callable, optional
-        Told which column is taken for what, and the columns whose unit nobody says, before the first row is read.
+        Told which column is taken for what, and the columns without a known unit, with what the catalogue says
+        instead, before the first row is read.
 
     Returns
     -------
@@ -160,8 +160,6 @@ def predict_file(request: PredictionRequest) -> PredictReport:
     chunks = FinishedChunks(plan.output, plan.manifest(), request.resume, progress.warn)
     run = PredictionRun(plan, chunks, request.n_threads)
     try:
-        if request.resume and chunks.is_new:
-            warnings.warn(nothing_to_resume(plan.output, chunks.folder), GPzWarning, stacklevel=3)
         if chunks.n_done:
             progress.say(f"resuming: {chunks.n_done} finished chunks in '{chunks.folder}'")
         with (

@@ -51,7 +51,7 @@ class PredictionRequest:
     n_threads: int | None = None
     cluster: Any = None
     progress: Progress = field(default_factory=Progress)
-    on_plan: Callable[[PhotometrySchema, tuple[str, ...]], None] | None = None
+    on_plan: Callable[[PhotometrySchema, dict[str, str]], None] | None = None
     pdf_file: Path | None = None
 
     def matching_schema(self, names: Any, units: Mapping[str, str] | None = None) -> PhotometrySchema:
@@ -59,7 +59,7 @@ class PredictionRequest:
         return matching_schema(names, self.model.schema, self.schema, self.model.needs_ebv, units)
 
     def announce(self, schema: PhotometrySchema, units: Mapping[str, str]) -> None:
-        """Tell which column is taken for what, and of which nobody says the unit; `units` are the catalogue's own."""
+        """Tell which column is taken for what, and of which the unit is not known; `units` are the catalogue's own."""
         warn_all(strange_units(schema, self.schema, units))
         if self.on_plan is not None:
             self.on_plan(schema, without_unit(schema, self.schema, units))

@@ -11,15 +11,16 @@ import hashlib
 import io
 import json
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gpzed._files import Lock, reason, write_atomically
+from gpzed._files import Lock, nothing_to_resume, reason, write_atomically
 from gpzed._types import AnyArray
-from gpzed.errors import CatalogError, ConfigError
+from gpzed.errors import CatalogError, ConfigError, GPzWarning
 
 MANIFEST = "manifest"
 LOCK = "lock.json"
@@ -35,6 +36,7 @@ class FinishedChunks:
     """
 
     def __init__(self, output: Path, manifest: dict[str, Any], resume: bool, warn: Callable[[str], None]) -> None:
+        self.output = output
         self.folder = output.with_name(output.name + ".parts")
         self._warn = warn
         try:
@@ -60,13 +62,15 @@ class FinishedChunks:
                 f"'{self.folder}' is left from an interrupted run; add --resume to resume it, or delete the folder to "
                 "start afresh"
             )
-        self.is_new = not path.exists()
+        is_new = not path.exists()
         payload = self._load(path)
         self.is_resumed = payload is not None
         if payload is None:
             for part in self.folder.glob("*.npy"):  # nobody knows of which run
                 part.unlink()
             self._store(path, json.dumps(manifest, indent=1, sort_keys=True).encode())
+            if resume and is_new and not self.output.is_dir():  # whose files are kept, or refused
+                warnings.warn(nothing_to_resume(self.output, self.folder), GPzWarning, stacklevel=4)
             return
         old, new = json.loads(payload), json.loads(json.dumps(manifest))
         changed = next((key for key in {**old, **new} if old.get(key) != new.get(key)), None)

@@ -17,8 +17,9 @@ import numpy as np
 import gpzed
 from gpzed._files import Lock, check_output, discard_leftovers, file_hash, nothing_to_resume
 from gpzed.catalog import Catalog, PhotometrySchema, address_of, identify, local_path
+from gpzed.catalog.scale import BIN
 from gpzed.config import RunConfig, as_config
-from gpzed.errors import ConfigError, GPzWarning
+from gpzed.errors import ConfigError, DataWarning, GPzWarning
 from gpzed.evaluation import evaluate
 from gpzed.model import HEADS_STAGE, NETWORK_STAGE, GPzRegressor, Run, StepInfo
 from gpzed.progress import Progress
@@ -239,7 +240,9 @@ def _fit(
         own = rows.labels.take(held)
         validation = (rows.X[held], own.z, weights[held], None if X_std is None else X_std[held], own.std, own.wrong)
     model = regressor_for(rows, config)
-    with progress.task("training", total, "steps") as task:
+    with progress.task("training", total, "steps") as task, warnings.catch_warnings():
+        if any(np.ptp(band) < BIN for band in rows.scale.magnitudes):  # of which the user was told, by its name
+            warnings.filterwarnings("ignore", ".* constant in the training rows", DataWarning)
 
         def on_step(step: StepInfo) -> bool | None:
             unit = {HEADS_STAGE: "epoch", NETWORK_STAGE: "network epoch"}.get(step.stage, "step")
@@ -281,6 +284,7 @@ def _provenance(rows: TrainingSet) -> dict[str, Any]:
         "catalogue": address_of(rows.plan.info.path),
         "catalogue_sha256": rows.digest,
         "rows": rows.plan.counts,
+        "redshift_range": list(rows.plan.redshift_range),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
 
