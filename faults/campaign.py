@@ -41,6 +41,7 @@ class Case:
     outcome: str
     held: bool
     detail: str = ""
+    is_fresh: bool = False  # in a process with imports of its own, not in a fork of one that has them
 
 
 class Kind(Protocol):
@@ -60,9 +61,11 @@ class Tally:
     seconds: float = 0.0
     outcomes: collections.Counter[tuple[str, str]] = field(default_factory=collections.Counter)
     broken: list[Case] = field(default_factory=list)
+    fresh: int = 0
 
     def add(self, case: Case) -> None:
         self.outcomes[case.fault, case.outcome] += 1
+        self.fresh += case.is_fresh
         if not case.held:
             self.broken.append(case)
 
@@ -78,6 +81,7 @@ class Tally:
         return {
             "campaign": self.kind,
             "cases": self.cases,
+            "fresh": self.fresh,
             "broken": len(self.broken),
             "faults": faults,
             "seconds": round(self.seconds, 1),
@@ -126,7 +130,7 @@ def tally_of(log: Path, seed: int) -> Tally:
     """Return the tally of a file of cases."""
     tally = Tally("signals", seed)
     for line in map(json.loads, log.read_text().splitlines()):
-        tally.add(Case(line["fault"], line["outcome"], line["held"], line["detail"]))
+        tally.add(Case(**{key: line[key] for key in Case.__dataclass_fields__}))
         tally.seconds += line["seconds"]
     return tally
 
