@@ -64,7 +64,7 @@ def run_each(each: int, done: Mapping[str, int], rng: np.random.Generator, folde
                 todo[fault] = partial(_interrupt_at_random, bench, smooth, chosen, rng)
         for smooth in paired:
             todo[f"two writers in {smooth.job.name}"] = partial(_two_writers, bench, smooth, rng)
-            todo[f"{smooth.job.name} resumed as another run"] = partial(_another_run, bench, smooth, rng)
+            todo[f"resumed as another run in {smooth.job.name}"] = partial(_another_run, bench, smooth, rng)
         share = -(-each // len(SIGNALS))
         for turn in range(min((done.get(fault, 0) for fault in todo), default=0), share):
             if turn % MEASURED_EVERY == MEASURED_EVERY - 1:
@@ -227,7 +227,7 @@ def _two_writers(bench: Bench, smooth: Smooth, rng: np.random.Generator) -> Case
 def _another_run(bench: Bench, smooth: Smooth, rng: np.random.Generator) -> Case:
     """Kill a job, and resume it with other options or other data: that is refused, and the right one still works."""
     job = smooth.job
-    fault = f"{job.name} resumed as another run"
+    fault = f"resumed as another run in {job.name}"
     others = {
         "train": [["--seed", "1"], ["--n-basis", "6"], ["--members", "2"]],
         "predict": [["--point", "mode"], ["--no-positive"], ["--quantiles", "0.5"], ["--chunk-rows", "90"]],
