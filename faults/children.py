@@ -185,8 +185,8 @@ class Bench:
         self.log = folder / "log.txt"
         (folder / "many").mkdir()
         (folder / "run.toml").write_text(TRAINING)
-        self._simulate("train", 400, 0)
-        self._simulate("other", 400, 1)
+        self._simulate("train", 200, 0)
+        self._simulate("other", 200, 1)
         self._simulate("survey", rows, 2)
         for k in range(4):
             self._simulate(f"many/{k}", rows // 4, 3 + k)

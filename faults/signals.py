@@ -8,10 +8,13 @@ import os
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
@@ -25,9 +28,11 @@ PAIRED = (0, 1, 4, 6)
 """Jobs that are started twice, or resumed as something else: training, Parquet, HDF5, a folder."""
 REST_SECONDS = 0.3
 """Time that workers of a cluster get to notice that their client is gone."""
-FRESH_SHARE = 0.1
+FRESH_SHARE = 0.05
 """Commands that are interrupted in a process with imports of its own; the others are forked from this one."""
-MEASURED_EVERY = 10
+LESS_OFTEN = 4
+"""Times less often that commands are interrupted which only read predictions and write something small."""
+MEASURED_EVERY = 5
 """Turns after which the time of an undisturbed run is taken again: other work on the machine comes and goes."""
 
 
@@ -49,31 +54,31 @@ def run(cases: int, rng: np.random.Generator, folder: Path) -> Iterator[Case]:
 
 
 def run_each(each: int, done: Mapping[str, int], rng: np.random.Generator, folder: Path) -> Iterator[Case]:
-    """Interrupt every command that writes `each` times, by all signals alike; two writers and other runs as often.
+    """Interrupt commands `each` times, by all signals alike; two writers and other runs as often.
 
     What is `done` already, by fault, is left out: a campaign of many hours may be run in parts.
     """
     bench = Bench(folder)
     with contextlib.ExitStack() as stack:
         known = _known(bench, [*_jobs(bench, stack, True), *bench.others()])
-        paired = [list(known.values())[number] for number in PAIRED]
-        todo: dict[str, Callable[[], Case]] = {}
-        for smooth in known.values():
-            for chosen in SIGNALS:
-                fault = fault_of(chosen, smooth.job)
-                todo[fault] = partial(_interrupt_at_random, bench, smooth, chosen, rng)
-        for smooth in paired:
-            todo[f"two writers in {smooth.job.name}"] = partial(_two_writers, bench, smooth, rng)
-            todo[f"resumed as another run in {smooth.job.name}"] = partial(_another_run, bench, smooth, rng)
         share = -(-each // len(SIGNALS))
-        for turn in range(min((done.get(fault, 0) for fault in todo), default=0), share):
-            if turn % MEASURED_EVERY == MEASURED_EVERY - 1:
+        wanted: dict[str, int] = {}
+        attempts: dict[str, Callable[[], Case]] = {}
+        for smooth, chosen in product(known.values(), SIGNALS):
+            fault = fault_of(chosen, smooth.job)
+            attempts[fault] = partial(_interrupt_at_random, bench, smooth, chosen, rng)
+            wanted[fault] = -(-share // LESS_OFTEN) if smooth.job in bench.others() else share
+        for smooth in (list(known.values())[number] for number in PAIRED):
+            attempts[f"two writers in {smooth.job.name}"] = partial(_two_writers, bench, smooth, rng)
+            attempts[f"resumed as another run in {smooth.job.name}"] = partial(_another_run, bench, smooth, rng)
+        for turn in range(share):
+            due = [fault for fault in attempts if done.get(fault, 0) <= turn < wanted.get(fault, share)]
+            if due and turn % MEASURED_EVERY == MEASURED_EVERY - 1:
                 for smooth in known.values():
                     smooth.measure()
-            for fault, attempt in todo.items():
-                if done.get(fault, 0) <= turn:
-                    assert threading.active_count() == 1, "a fork would find locks of other threads held for ever"
-                    yield attempt()
+            for fault in due:
+                assert threading.active_count() == 1, "a fork would find locks of other threads held for ever"
+                yield attempts[fault]()
 
 
 def fault_of(chosen: signal.Signals, job: Job) -> str:
@@ -101,27 +106,32 @@ def _jobs(bench: Bench, stack: contextlib.ExitStack, with_clusters: bool) -> lis
 
 
 class Smooth:
-    """A job, what it gives when nothing happens, and how long that takes."""
+    """A job, what it gives when nothing happens, and how long that took the last few times."""
 
     def __init__(self, job: Job, bench: Bench) -> None:
         self.job, self._bench = job, bench
-        self._seconds: dict[bool, float] = {}
+        self._seconds: dict[bool, deque[float]] = {False: deque(maxlen=3), True: deque(maxlen=3)}
         self.content = self._run(is_fresh=False)
 
     def measure(self) -> None:
         """Take the time of an undisturbed run, which has to give the same again."""
-        for is_fresh in tuple(self._seconds):
-            assert self._run(is_fresh) == self.content, f"{self.job.name} does not repeat itself"
+        for is_fresh, taken in self._seconds.items():
+            if taken:
+                assert self._run(is_fresh) == self.content, f"{self.job.name} does not repeat itself"
 
     def seconds(self, is_fresh: bool) -> float:
         """Return how long it takes in a process forked from this one, or in a fresh one."""
-        if is_fresh not in self._seconds:
+        if not self._seconds[is_fresh]:
             self._run(is_fresh)
-        return self._seconds[is_fresh]
+        return median(self._seconds[is_fresh])
+
+    def note(self, is_fresh: bool, seconds: float) -> None:
+        """Note how long it took once more."""
+        self._seconds[is_fresh].append(seconds)
 
     def _run(self, is_fresh: bool) -> object:
         with self._bench.workspace() as work:
-            self._seconds[is_fresh] = self._bench.must(self.job.to(work), is_fresh).seconds
+            self.note(is_fresh, self._bench.must(self.job.to(work), is_fresh).seconds)
             return content(work / self.job.output)
 
 
@@ -169,6 +179,7 @@ def _interrupt(bench: Bench, smooth: Smooth, chosen: signal.Signals, delay: floa
         if half:
             return Case(fault, "half a file", False, f"after {delay:.3f} s: {half}")
         if first.code == 0:
+            smooth.note(is_fresh, first.seconds)
             return _judge(work, smooth, fault, "finished first", first)
         if "--dask" in job.words:
             time.sleep(REST_SECONDS)
@@ -232,8 +243,8 @@ def _another_run(bench: Bench, smooth: Smooth, rng: np.random.Generator) -> Case
         "train": [["--seed", "1"], ["--n-basis", "6"], ["--members", "2"]],
         "predict": [["--point", "mode"], ["--no-positive"], ["--quantiles", "0.5"], ["--chunk-rows", "90"]],
     }.get(job.words[0], [])
-    other = replace(job, words=tuple(word.replace(bench.file("train"), bench.file("other")).replace(
-        bench.file("survey"), bench.file("other")) for word in job.words))  # fmt: skip
+    inputs = [bench.file(name) for name in ("train", "survey", "many")]
+    other = replace(job, words=tuple(bench.file("other") if word in inputs else word for word in job.words))
     with bench.workspace() as work:
         child = Child(job.to(work), bench.log)
         while not list(work.glob("*.parts/*.npy")) + list(work.glob("[!.]*.checkpoint*")):
