@@ -70,11 +70,15 @@ class Child:
     ) -> None:
         self.log, self.started = log, time.monotonic()
         self.code: int | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         sys.stdout.flush()
         if fresh:
             with log.open("wb") as stream:
                 command = [sys.executable, "-W", "ignore", "-m", "gpzed", *words]
-                self.pid = subprocess.Popen(command, stdout=stream, stderr=stream, stdin=subprocess.DEVNULL).pid
+                self._process = subprocess.Popen(
+                    command, stdout=stream, stderr=stream, stdin=subprocess.DEVNULL, preexec_fn=_heed_signals
+                )
+            self.pid = self._process.pid
             return
         self.pid = os.fork()
         if not self.pid:
@@ -87,7 +91,9 @@ class Child:
 
     def poll(self) -> bool:
         """Tell whether it has ended."""
-        if self.code is None:
+        if self.code is None and self._process is not None:
+            self.code = self._process.poll()
+        elif self.code is None:
             done, status = os.waitpid(self.pid, os.WNOHANG)
             self.code = os.waitstatus_to_exitcode(status) if done else None
         return self.code is not None
@@ -98,9 +104,16 @@ class Child:
             time.sleep(0.002)
         if self.code is None:
             os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
+            while not self.poll():
+                time.sleep(0.002)
             self.code = HANGS
         return Ended(self.code, self.log.read_text(errors="replace"), time.monotonic() - self.started)
+
+
+def _heed_signals() -> None:
+    """Ignore none of the signals that nohup, or a shell in the background, has this process ignore."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _run(words: list[str], log: Path, prepare: Callable[[], None]) -> int:
@@ -109,6 +122,7 @@ def _run(words: list[str], log: Path, prepare: Callable[[], None]) -> int:
     os.dup2(descriptor, 2)
     sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
     sys.argv = ["gpzed", *words]
+    _heed_signals()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         prepare()
