@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
+from functools import partial
 from pathlib import Path
 
-from faults.campaign import KINDS, OPTIONAL, Tally, run_each, run_kind, table, write
+from faults.campaign import KINDS, OPTIONAL, Tally, run_each, run_kind
 
 
 def main() -> int:
@@ -31,26 +33,21 @@ def main() -> int:
         help="file of JSON lines for the cases of --each; what is in it already is not repeated",
     )  # fmt: skip
     parser.add_argument("--minutes", type=float, default=math.inf, help="end --each after so long, to be resumed")
-    parser.add_argument("--results", type=Path, help="file of JSON lines to update with the tallies")
-    parser.add_argument("--table", type=Path, help="print the tallies of such a file as a table, and run nothing")
+    parser.add_argument("--json", action="store_true", help="print records, and return 0 even if something broke")
     options = parser.parse_args()
-    if options.table:
-        print(table(options.table))
-        return 0
     unknown = set(options.kinds) - {*KINDS, *OPTIONAL}
     if unknown:
         parser.error(f"unknown kind {', '.join(sorted(unknown))}; choose from {', '.join(KINDS)}")
+    show = partial(_print_records, " ".join(sys.argv[1:])) if options.json else _print
     tallies = []
     if options.each is not None:
         options.log.parent.mkdir(parents=True, exist_ok=True)
         tallies.append(run_each(options.each, options.seed, options.log, options.minutes))
-        _print(tallies[-1])
+        show(tallies[-1])
     for kind in options.kinds or (() if tallies else KINDS):
         tallies.append(run_kind(kind, options.scale, options.seed))
-        _print(tallies[-1])
-    if options.results:
-        write(tallies, options.results)
-    return 1 if any(tally.broken for tally in tallies) else 0
+        show(tallies[-1])
+    return 1 if any(tally.broken for tally in tallies) and not options.json else 0
 
 
 def _print(tally: Tally) -> None:
@@ -59,6 +56,13 @@ def _print(tally: Tally) -> None:
         print(f"  {fault}: {outcome} {count}")
     for case in tally.broken[:20]:
         print(f"  BROKEN {case.fault}: {case.outcome}: {case.detail}")
+
+
+def _print_records(run: str, tally: Tally) -> None:
+    for record in tally.records(run.replace(" --json", "")):
+        print(json.dumps(record), flush=True)
+    for case in tally.broken:
+        print(f"BROKEN {case.fault}: {case.outcome}: {case.detail}", file=sys.stderr)
 
 
 if __name__ == "__main__":

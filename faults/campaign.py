@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import collections
 import importlib
-import itertools
 import json
-import platform
 import subprocess
 import tempfile
 import time
@@ -41,6 +39,7 @@ class Case:
     outcome: str
     held: bool
     detail: str = ""
+    is_fresh: bool = False  # in a process with imports of its own, not in a fork of one that has them
 
 
 class Kind(Protocol):
@@ -60,9 +59,11 @@ class Tally:
     seconds: float = 0.0
     outcomes: collections.Counter[tuple[str, str]] = field(default_factory=collections.Counter)
     broken: list[Case] = field(default_factory=list)
+    fresh: int = 0
 
     def add(self, case: Case) -> None:
         self.outcomes[case.fault, case.outcome] += 1
+        self.fresh += case.is_fresh
         if not case.held:
             self.broken.append(case)
 
@@ -70,21 +71,22 @@ class Tally:
     def cases(self) -> int:
         return sum(self.outcomes.values())
 
-    def record(self) -> dict[str, Any]:
-        """Return the tally as one JSON line says it."""
-        faults: dict[str, dict[str, int]] = {}
+    def records(self, run: str) -> Iterator[dict[str, Any]]:
+        """Yield what JSON lines say of it: the whole, and each fault by itself; `run` is the command."""
+        outcomes: collections.Counter[str] = collections.Counter()
+        by_fault: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
         for (fault, outcome), count in sorted(self.outcomes.items()):
-            faults.setdefault(fault, {})[outcome] = count
-        return {
-            "campaign": self.kind,
-            "cases": self.cases,
-            "broken": len(self.broken),
-            "faults": faults,
-            "seconds": round(self.seconds, 1),
-            "seed": self.seed,
-            "commit": _commit(),
-            "python": platform.python_version(),
-        }
+            outcomes[outcome] += count
+            by_fault[fault][outcome] += count
+        same = {"run": run, "kind": self.kind, "seed": self.seed}
+        text = ", ".join(f"{outcome} {count:,}" for outcome, count in outcomes.most_common())
+        counts = {"cases": self.cases, "fresh": self.fresh, "broken": len(self.broken)}
+        yield {"what": "campaign", **same, "outcomes": text, **counts, "minutes": round(self.seconds / 60.0, 1)}
+        broken = collections.Counter(case.fault for case in self.broken)
+        for name, found in by_fault.items():
+            fault, _, command = name.partition(" in ")
+            counts = {"cases": found.total(), "broken": broken[name]}
+            yield {"what": "fault", **same, "fault": fault, "command": command, **counts, "outcomes": dict(found)}
 
 
 def run_kind(kind: str, scale: float, seed: int) -> Tally:
@@ -126,36 +128,9 @@ def tally_of(log: Path, seed: int) -> Tally:
     """Return the tally of a file of cases."""
     tally = Tally("signals", seed)
     for line in map(json.loads, log.read_text().splitlines()):
-        tally.add(Case(line["fault"], line["outcome"], line["held"], line["detail"]))
+        tally.add(Case(**{key: line[key] for key in Case.__dataclass_fields__}))
         tally.seconds += line["seconds"]
     return tally
-
-
-def write(tallies: list[Tally], path: Path) -> None:
-    """Replace the records of these kinds and seeds in a file of JSON lines."""
-    new = {(tally.kind, tally.seed) for tally in tallies}
-    old = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    records = [record for record in old if (record["campaign"], record["seed"]) not in new]
-    records += [tally.record() for tally in tallies]
-    records.sort(key=lambda record: ((*KINDS, *OPTIONAL).index(record["campaign"]), record["seed"]))
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-
-
-def table(path: Path) -> str:
-    """Return the records of a file as a table in Markdown: one line per kind, over all its seeds."""
-    lines = ["| kind | faults | cases | outcomes | broken | seconds |", "|---|---|---|---|---|---|"]
-    records = [json.loads(line) for line in path.read_text().splitlines()]
-    for kind, group in itertools.groupby(records, key=lambda record: str(record["campaign"])):
-        runs = list(group)
-        faults = {fault for run in runs for fault in run["faults"]}
-        total: collections.Counter[str] = collections.Counter()
-        for run in runs:
-            for outcomes in run["faults"].values():
-                total.update(outcomes)
-        counts = ", ".join(f"{outcome} {count:,}" for outcome, count in total.most_common())
-        cases, broken, seconds = (sum(run[key] for run in runs) for key in ("cases", "broken", "seconds"))
-        lines.append(f"| {kind} | {len(faults)} | {cases:,} | {counts} | {broken} | {seconds:,.0f} |")
-    return "\n".join(lines)
 
 
 def _commit() -> str:

@@ -22,7 +22,7 @@ from astropy.io import fits, votable
 from astropy.table import Table
 
 from faults.campaign import Case
-from faults.hostile_catalogues import CANARY, CANARY_NUMBER, Hostile, crafted
+from faults.hostile_catalogues import CANARY, CANARY_NUMBER, Hostile, crafted, texts_of_any_length
 from faults.trials import in_children
 from gpzed.catalog import Catalog, catalog_info, iter_catalog, write_catalog
 from gpzed.errors import GPzError
@@ -127,6 +127,7 @@ def make_seeds(folder: Path) -> dict[str, list[bytes]]:
     for suffix, name in ((".ecsv", "ascii.ecsv"), (".csv", "ascii.csv")):
         table.write(folder / f"foreign{suffix}", format=name, overwrite=True)
         seeds.setdefault(suffix, []).append((folder / f"foreign{suffix}").read_bytes())
+    seeds[".hdf5"].append(texts_of_any_length(folder))
     # text by the writer in Python: the one in C writes past its buffer (astropy issue 20419)
     votable.from_table(table).to_xml(str(folder / "foreign.vot"), _debug_python_based_parser=True)
     seeds[".vot"] = [(folder / "foreign.vot").read_bytes()]

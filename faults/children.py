@@ -12,7 +12,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -49,34 +51,49 @@ class Ended:
         return "Traceback" not in self.text and "leaked" not in self.text and self.code not in (-6, -11)
 
 
-class Child:
-    """A command in a forked process: what is imported already need not be imported again.
+def _nothing() -> None: ...
 
-    A `fresh` one has an interpreter of its own, as those that start processes themselves need it.
+
+class Child:
+    """A command in a process forked from this one: what is imported here need not be imported there.
+
+    A `fresh` one is a process as a shell starts it, with an interpreter and imports of its own.
     """
 
     def __init__(
-        self, words: list[str], log: Path, prepare: Callable[[], None] = lambda: None, fresh: bool = False
+        self,
+        words: list[str],
+        log: Path,
+        prepare: Callable[[], None] = _nothing,
+        finish: Callable[[], object] = _nothing,
+        fresh: bool = False,
     ) -> None:
         self.log, self.started = log, time.monotonic()
         self.code: int | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         sys.stdout.flush()
         if fresh:
             with log.open("wb") as stream:
                 command = [sys.executable, "-W", "ignore", "-m", "gpzed", *words]
-                self.pid = subprocess.Popen(command, stdout=stream, stderr=stream, stdin=subprocess.DEVNULL).pid
+                self._process = subprocess.Popen(
+                    command, stdout=stream, stderr=stream, stdin=subprocess.DEVNULL, preexec_fn=_heed_signals
+                )
+            self.pid = self._process.pid
             return
         self.pid = os.fork()
         if not self.pid:
             code = 70
             try:
                 code = _run(words, log, prepare)
+                finish()
             finally:
                 os._exit(code)
 
     def poll(self) -> bool:
         """Tell whether it has ended."""
-        if self.code is None:
+        if self.code is None and self._process is not None:
+            self.code = self._process.poll()
+        elif self.code is None:
             done, status = os.waitpid(self.pid, os.WNOHANG)
             self.code = os.waitstatus_to_exitcode(status) if done else None
         return self.code is not None
@@ -87,9 +104,16 @@ class Child:
             time.sleep(0.002)
         if self.code is None:
             os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
+            while not self.poll():
+                time.sleep(0.002)
             self.code = HANGS
         return Ended(self.code, self.log.read_text(errors="replace"), time.monotonic() - self.started)
+
+
+def _heed_signals() -> None:
+    """Ignore none of the signals that nohup, or a shell in the background, has this process ignore."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _run(words: list[str], log: Path, prepare: Callable[[], None]) -> int:
@@ -98,9 +122,11 @@ def _run(words: list[str], log: Path, prepare: Callable[[], None]) -> int:
     os.dup2(descriptor, 2)
     sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
     sys.argv = ["gpzed", *words]
+    _heed_signals()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         prepare()
+        _use_warm_workers()
         return main(words)
     except BaseException:
         import traceback
@@ -112,9 +138,37 @@ def _run(words: list[str], log: Path, prepare: Callable[[], None]) -> int:
         sys.stderr.flush()
 
 
-def run(words: list[str], log: Path, prepare: Callable[[], None] = lambda: None, fresh: bool = False) -> Ended:
+def run(words: list[str], log: Path, prepare: Callable[[], None] = _nothing, fresh: bool = False) -> Ended:
     """Run a command to its end."""
-    return Child(words, log, prepare, fresh).end()
+    return Child(words, log, prepare, fresh=fresh).end()
+
+
+def warm_up(words: list[str], log: Path) -> Ended:
+    """Run a command to its end, and import here whatever it had to import: the next one forked finds all of it."""
+    names = log.with_suffix(".modules")
+    ended = Child(words, log, finish=lambda: names.write_text("\n".join(sys.modules))).end()
+    for name in names.read_text().splitlines():
+        with contextlib.suppress(ImportError):  # of a module that another one makes up
+            importlib.import_module(name)
+    return ended
+
+
+def warm_up_workers() -> None:
+    """Start a server from which clusters of forked commands fork their workers; it imports what is imported here."""
+    forkserver.set_forkserver_preload([name for name in sys.modules if not name.startswith(("_", "faults"))])
+    forkserver.ensure_running()
+
+
+def _use_warm_workers() -> None:
+    """Let this process, a fork, use that server, but have semaphores tracked for itself: they must not leak."""
+    server: Any = forkserver._forkserver
+    tracker: Any = resource_tracker._resource_tracker
+    if server._forkserver_pid is not None:
+        import dask
+
+        server.ensure_running = _nothing  # it is no child of this process, which cannot wait for it
+        tracker._fd = tracker._pid = None
+        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
 
 
 @dataclass(frozen=True)
@@ -125,7 +179,6 @@ class Job:
     words: tuple[str, ...]
     output: str
     can_resume: bool = True
-    fresh: bool = False  # runs in an interpreter of its own
 
     def to(self, folder: Path, *more: str) -> list[str]:
         """Return the words, with an output in a folder."""
@@ -139,15 +192,15 @@ class Job:
 class Bench:
     """Inputs, jobs, and the outputs that these give when nobody disturbs them."""
 
-    def __init__(self, folder: Path, rows: int = 1200) -> None:
+    def __init__(self, folder: Path, rows: int = 600) -> None:
         for module in ("astropy.io.fits", "h5py", "pyarrow.parquet", *(module for module, _, _ in COMMANDS.values())):
             importlib.import_module(module)  # once, for all children
         self.folder = folder
         self.log = folder / "log.txt"
         (folder / "many").mkdir()
         (folder / "run.toml").write_text(TRAINING)
-        self._simulate("train", 400, 0)
-        self._simulate("other", 400, 1)
+        self._simulate("train", 200, 0)
+        self._simulate("other", 200, 1)
         self._simulate("survey", rows, 2)
         for k in range(4):
             self._simulate(f"many/{k}", rows // 4, 3 + k)
@@ -175,7 +228,7 @@ class Bench:
 
     def must(self, words: list[str], fresh: bool = False) -> Ended:
         """Run a command that has to succeed."""
-        ended = run(words, self.log, fresh=fresh)
+        ended = run(words, self.log, fresh=True) if fresh else warm_up(words, self.log)
         assert ended.code == 0, ended.text
         return ended
 
@@ -186,17 +239,17 @@ class Bench:
 
     def predict(self, suffix: str, source: str = "survey", *options: str) -> Job:
         """Return a prediction job of many chunks."""
-        words = ("predict", str(self.model), self.file(source), "--chunk-rows", "100", *options, "-o", "{out}")
+        words = ("predict", str(self.model), self.file(source), "--chunk-rows", "50", *options, "-o", "{out}")
         return Job(f"predict {source} {suffix}".strip(), words, f"out.{suffix}" if suffix else "out")
 
     def predict_locally(self) -> Job:
         """Return a prediction job that starts a Dask cluster of its own."""
-        return replace(self.predict("", "many", "--dask", "local:2"), name="predict --dask local:2", fresh=True)
+        return replace(self.predict("", "many", "--dask", "local:2"), name="predict --dask local:2")
 
     def predict_sky(self) -> Job:
         """Return a prediction job from one HATS catalogue to another."""
         words = ("predict", str(self.model), self._sky(), "-o", "{out}")
-        return Job("predict HATS", words, "sky", fresh=True)
+        return Job("predict HATS", words, "sky")
 
     def _sky(self) -> str:
         """Write the survey as a HATS catalogue; in a process of its own, since LSDB leaves threads behind."""
@@ -224,7 +277,7 @@ _WRITE_SKY = """
 import sys, lsdb, numpy as np, pandas as pd
 frame, rng = pd.read_parquet(sys.argv[1]), np.random.default_rng(0)
 frame["ra"], frame["dec"] = rng.uniform(10.0, 60.0, len(frame)), rng.uniform(-30.0, 30.0, len(frame))
-sky = lsdb.from_dataframe(frame, ra_column="ra", dec_column="dec", partition_rows=200, catalog_name="sky")
+sky = lsdb.from_dataframe(frame, ra_column="ra", dec_column="dec", partition_rows=100, catalog_name="sky")
 sky.write_catalog(sys.argv[2], catalog_name="sky", progress_bar=False)
 """
 DATED = ("creation_date", "hats_estsize")

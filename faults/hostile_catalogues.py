@@ -204,7 +204,31 @@ def _hostile_hdf5(folder: Path, canary: Path) -> list[Hostile]:
         external_link, linked_group, linked_mask, detour, external_storage, external_text, virtual, soft_cycle,
         group_cycle, huge, huge_contiguous, huge_width, huge_chunk, huge_text, many_groups, deep_groups, strange_types,
     )  # fmt: skip
-    return [Hostile(f"hdf5 {maker.__name__.replace('_', ' ')}", ".hdf5", _hdf5(folder, maker)) for maker in makers]
+    found = [Hostile(f"hdf5 {maker.__name__.replace('_', ' ')}", ".hdf5", _hdf5(folder, maker)) for maker in makers]
+    return [*found, Hostile("hdf5 endless text", ".hdf5", endless(texts_of_any_length(folder)))]
+
+
+def texts_of_any_length(folder: Path) -> bytes:
+    """Return a file with texts in a heap of HDF5, where other programs put them."""
+
+    def fill(file: Any) -> None:
+        file["z"] = np.arange(6.0)
+        file.create_dataset("name", data=["one", "two", "", "and", "many", "more"], dtype=h5py.string_dtype())
+        file["z"].attrs["unit"] = np.bytes_("Jy")
+
+    return _hdf5(folder, fill)
+
+
+def endless(data: bytes) -> bytes:
+    """Take from the free space of the heaps its size, without which the library looks for an end for ever."""
+    heaps = [place for place in range(len(data)) if data.startswith(b"GCOL", place)]
+    changed = bytearray(data)
+    for place in heaps:
+        at = place + 16
+        while int.from_bytes(data[at : at + 2], "little"):  # the number of an object; 0 is the free space
+            at += 16 + -(-int.from_bytes(data[at + 8 : at + 16], "little") // 8) * 8
+        changed[at + 8 : at + 16] = bytes(8)
+    return bytes(changed)
 
 
 def _hdf5(folder: Path, fill: Callable[[Any], None]) -> bytes:

@@ -6,16 +6,20 @@ import contextlib
 import importlib.util
 import os
 import signal
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
 from faults.campaign import Case
-from faults.children import Bench, Child, Ended, Job, content
+from faults.children import Bench, Child, Ended, Job, content, warm_up_workers
 from faults.children import run as run_command
 
 CASES = 40
@@ -24,6 +28,12 @@ PAIRED = (0, 1, 4, 6)
 """Jobs that are started twice, or resumed as something else: training, Parquet, HDF5, a folder."""
 REST_SECONDS = 0.3
 """Time that workers of a cluster get to notice that their client is gone."""
+FRESH_SHARE = 0.05
+"""Commands that are interrupted in a process with imports of its own; the others are forked from this one."""
+LESS_OFTEN = 4
+"""Times less often that commands are interrupted which only read predictions and write something small."""
+MEASURED_EVERY = 5
+"""Turns after which the time of an undisturbed run is taken again: other work on the machine comes and goes."""
 
 
 def run(cases: int, rng: np.random.Generator, folder: Path) -> Iterator[Case]:
@@ -31,7 +41,7 @@ def run(cases: int, rng: np.random.Generator, folder: Path) -> Iterator[Case]:
     bench = Bench(folder)
     with contextlib.ExitStack() as stack:
         jobs = _jobs(bench, stack, cases > 7)
-        known = {job.name: _undisturbed(job, bench) for job in jobs[: max(cases, 2)]}
+        known = _known(bench, jobs[: max(cases, 2)])
         smooth = [known[job.name] for job in jobs[: max(cases, 2)]]
         special = [_two_writers, _another_run]
         for number in range(cases):
@@ -44,28 +54,31 @@ def run(cases: int, rng: np.random.Generator, folder: Path) -> Iterator[Case]:
 
 
 def run_each(each: int, done: Mapping[str, int], rng: np.random.Generator, folder: Path) -> Iterator[Case]:
-    """Interrupt every command that writes `each` times, by all signals alike; two writers and other runs as often.
+    """Interrupt commands `each` times, by all signals alike; two writers and other runs as often.
 
     What is `done` already, by fault, is left out: a campaign of many hours may be run in parts.
     """
     bench = Bench(folder)
     with contextlib.ExitStack() as stack:
-        jobs = {job.name: job for job in [*_jobs(bench, stack, True), *bench.others()]}
-        known = {name: _undisturbed(job, bench) for name, job in jobs.items()}
-        paired = [known[name] for name in (list(jobs)[number] for number in PAIRED)]
-        todo: dict[str, Callable[[], Case]] = {}
-        for smooth in known.values():
-            for chosen in SIGNALS:
-                fault = fault_of(chosen, smooth.job)
-                todo[fault] = partial(_interrupt_at_random, bench, smooth, chosen, rng)
-        for smooth in paired:
-            todo[f"two writers in {smooth.job.name}"] = partial(_two_writers, bench, smooth, rng)
-            todo[f"{smooth.job.name} resumed as another run"] = partial(_another_run, bench, smooth, rng)
+        known = _known(bench, [*_jobs(bench, stack, True), *bench.others()])
         share = -(-each // len(SIGNALS))
+        wanted: dict[str, int] = {}
+        attempts: dict[str, Callable[[], Case]] = {}
+        for smooth, chosen in product(known.values(), SIGNALS):
+            fault = fault_of(chosen, smooth.job)
+            attempts[fault] = partial(_interrupt_at_random, bench, smooth, chosen, rng)
+            wanted[fault] = -(-share // LESS_OFTEN) if smooth.job in bench.others() else share
+        for smooth in (list(known.values())[number] for number in PAIRED):
+            attempts[f"two writers in {smooth.job.name}"] = partial(_two_writers, bench, smooth, rng)
+            attempts[f"resumed as another run in {smooth.job.name}"] = partial(_another_run, bench, smooth, rng)
         for turn in range(share):
-            for fault, attempt in todo.items():
-                if done.get(fault, 0) <= turn:
-                    yield attempt()
+            due = [fault for fault in attempts if done.get(fault, 0) <= turn < wanted.get(fault, share)]
+            if due and turn % MEASURED_EVERY == MEASURED_EVERY - 1:
+                for smooth in known.values():
+                    smooth.measure()
+            for fault in due:
+                assert threading.active_count() == 1, "a fork would find locks of other threads held for ever"
+                yield attempts[fault]()
 
 
 def fault_of(chosen: signal.Signals, job: Job) -> str:
@@ -74,7 +87,9 @@ def fault_of(chosen: signal.Signals, job: Job) -> str:
 
 
 def _interrupt_at_random(bench: Bench, smooth: Smooth, chosen: signal.Signals, rng: np.random.Generator) -> Case:
-    return _interrupt(bench, smooth, chosen, rng.uniform(0.0, 1.05) * smooth.seconds)
+    is_fresh = bool(rng.random() < FRESH_SHARE)
+    delay = rng.uniform(0.0, 1.05) * smooth.seconds(is_fresh)
+    return replace(_interrupt(bench, smooth, chosen, delay, is_fresh), is_fresh=is_fresh)
 
 
 def _jobs(bench: Bench, stack: contextlib.ExitStack, with_clusters: bool) -> list[Job]:
@@ -90,13 +105,44 @@ def _jobs(bench: Bench, stack: contextlib.ExitStack, with_clusters: bool) -> lis
     return jobs
 
 
-@dataclass(frozen=True)
 class Smooth:
-    """A job, what it gives when nothing happens, and how long that takes."""
+    """A job, what it gives when nothing happens, and how long that took the last few times."""
 
-    job: Job
-    content: object
-    seconds: float
+    def __init__(self, job: Job, bench: Bench) -> None:
+        self.job, self._bench = job, bench
+        self._seconds: dict[bool, deque[float]] = {False: deque(maxlen=3), True: deque(maxlen=3)}
+        self.content = self._run(is_fresh=False)
+
+    def measure(self) -> None:
+        """Take the time of an undisturbed run, which has to give the same again."""
+        for is_fresh, taken in self._seconds.items():
+            if taken:
+                assert self._run(is_fresh) == self.content, f"{self.job.name} does not repeat itself"
+
+    def seconds(self, is_fresh: bool) -> float:
+        """Return how long it takes in a process forked from this one, or in a fresh one."""
+        if not self._seconds[is_fresh]:
+            self._run(is_fresh)
+        return median(self._seconds[is_fresh])
+
+    def note(self, is_fresh: bool, seconds: float) -> None:
+        """Note how long it took once more."""
+        self._seconds[is_fresh].append(seconds)
+
+    def _run(self, is_fresh: bool) -> object:
+        with self._bench.workspace() as work:
+            self.note(is_fresh, self._bench.must(self.job.to(work), is_fresh).seconds)
+            return content(work / self.job.output)
+
+
+def _known(bench: Bench, jobs: list[Job]) -> dict[str, Smooth]:
+    """Run each job for the first time, and again when all that they need is imported here."""
+    known = {job.name: Smooth(job, bench) for job in {job.name: job for job in jobs}.values()}
+    if any("local:2" in job.words for job in jobs):
+        warm_up_workers()
+    for smooth in known.values():
+        smooth.measure()
+    return known
 
 
 @contextlib.contextmanager
@@ -118,17 +164,11 @@ def _cluster() -> Iterator[str]:
             process.communicate("\n")
 
 
-def _undisturbed(job: Job, bench: Bench) -> Smooth:
-    with bench.workspace() as work:
-        ended = bench.must(job.to(work), job.fresh)
-        return Smooth(job, content(work / job.output), ended.seconds)
-
-
-def _interrupt(bench: Bench, smooth: Smooth, chosen: signal.Signals, delay: float) -> Case:
+def _interrupt(bench: Bench, smooth: Smooth, chosen: signal.Signals, delay: float, is_fresh: bool) -> Case:
     """Send a signal after a while, then finish the job: the output has to be the one of an undisturbed run."""
     job, fault = smooth.job, fault_of(chosen, smooth.job)
     with bench.workspace() as work:
-        child = Child(job.to(work), bench.log, fresh=job.fresh)
+        child = Child(job.to(work), bench.log, fresh=is_fresh)
         time.sleep(delay)
         with contextlib.suppress(ProcessLookupError):
             os.kill(child.pid, chosen)
@@ -139,10 +179,11 @@ def _interrupt(bench: Bench, smooth: Smooth, chosen: signal.Signals, delay: floa
         if half:
             return Case(fault, "half a file", False, f"after {delay:.3f} s: {half}")
         if first.code == 0:
+            smooth.note(is_fresh, first.seconds)
             return _judge(work, smooth, fault, "finished first", first)
         if "--dask" in job.words:
             time.sleep(REST_SECONDS)
-        resumed = run_command(job.resumed(work), bench.log, fresh=job.fresh)
+        resumed = run_command(job.resumed(work), bench.log)
         return _judge(work, smooth, fault, "identical after resume", resumed)
 
 
@@ -181,7 +222,7 @@ def _two_writers(bench: Bench, smooth: Smooth, rng: np.random.Generator) -> Case
     job, fault = smooth.job, f"two writers in {smooth.job.name}"
     with bench.workspace() as work:
         first = Child(job.to(work), bench.log)
-        time.sleep(rng.uniform(0.0, 0.5) * smooth.seconds)
+        time.sleep(rng.uniform(0.0, 0.5) * smooth.seconds(False))
         second = Child(job.to(work), bench.folder / "second.txt")
         ends = first.end(), second.end()
         for ended in ends:
@@ -197,13 +238,13 @@ def _two_writers(bench: Bench, smooth: Smooth, rng: np.random.Generator) -> Case
 def _another_run(bench: Bench, smooth: Smooth, rng: np.random.Generator) -> Case:
     """Kill a job, and resume it with other options or other data: that is refused, and the right one still works."""
     job = smooth.job
-    fault = f"{job.name} resumed as another run"
+    fault = f"resumed as another run in {job.name}"
     others = {
         "train": [["--seed", "1"], ["--n-basis", "6"], ["--members", "2"]],
         "predict": [["--point", "mode"], ["--no-positive"], ["--quantiles", "0.5"], ["--chunk-rows", "90"]],
     }.get(job.words[0], [])
-    other = replace(job, words=tuple(word.replace(bench.file("train"), bench.file("other")).replace(
-        bench.file("survey"), bench.file("other")) for word in job.words))  # fmt: skip
+    inputs = [bench.file(name) for name in ("train", "survey", "many")]
+    other = replace(job, words=tuple(bench.file("other") if word in inputs else word for word in job.words))
     with bench.workspace() as work:
         child = Child(job.to(work), bench.log)
         while not list(work.glob("*.parts/*.npy")) + list(work.glob("[!.]*.checkpoint*")):

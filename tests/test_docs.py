@@ -315,13 +315,6 @@ def test_the_tree_is_of_the_newest_release_or_later() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", hatch_version.version())
 
 
-def test_the_table_of_faults_is_that_of_its_records() -> None:
-    from faults.campaign import table
-
-    page = (ROOT / "docs" / "explanation" / "reliability.md").read_text(encoding="utf-8")
-    assert f"<!-- faults -->\n{table(ROOT / 'docs' / 'results' / 'faults.jsonl')}\n<!-- /faults -->" in page
-
-
 @pytest.mark.parametrize("page", named(PAGES))
 def test_pages_hold_no_machine_paths(page: Path) -> None:
     text = page.read_text(encoding="utf-8")

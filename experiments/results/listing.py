@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from faults.campaign import KINDS
+
 SEEDS = (0, 1, 2)
 CATALOGUES = ("dc2", "boss", "vipers", "gama", "deep", "quasars")
 LEAGUE = ("dc2", "taskset1", "boss", "gama")
@@ -171,6 +173,22 @@ LISTED = (
     times("pipeline", "pipeline", ("--rows 4000000 --model paper", "--rows 500000"), 60),
     times("dask", "dask_cluster", ("--patterns --repeat 20", "--n 1000000 --repeat 4", "--predict --n 400000"), 90),
     times("ten_billion", "ten_billion", ("docs/results/dask.jsonl",), 20),
+    Experiment(
+        "faults",
+        None,
+        "-m faults",
+        (
+            *each("{} --json", KINDS),
+            "--each 200 --json",
+            "checkpoints --scale 10 --seed 1 --json",
+            "fits --scale 40 --seed 1 --json",
+            "catalogues --scale 5 --seed 1 --json",
+            "models --scale 25 --seed 1 --json",
+        ),
+        60,
+        environment=".venv-scale",  # which has LSDB
+        costs=(*[60] * len(KINDS), 5000, 90, 900, 200, 600),
+    ),
     Experiment(
         "paper-times",
         "kernels",

@@ -190,6 +190,8 @@ TABLES: dict[str, View] = {
         ("hours", "read_terabytes", "written_terabytes", "network_gigabytes", "core_hours", "dollars"),
         {"what": "prediction"},
     ),
+    "faults": View("faults", ("run", "outcomes"), ("cases", "fresh", "broken", "minutes"), {"what": "campaign"}),
+    "faults-signals": View("faults", ("command",), ("cases",), {"what": "fault", "run": "--each 200"}, pivot="fault"),
     "dask-patterns": View(
         "dask", ("pattern", "m", "shards"), ("bytes_sent", "overhead_ms"), {"benchmark": "dask patterns"}
     ),

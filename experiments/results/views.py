@@ -59,6 +59,9 @@ HEADINGS = {
     "inform_cpu_seconds": ("inform, CPU s", ".0f"),
     "estimate_cpu_seconds": ("estimate, CPU s", ".0f"),
     "peak_mb": ("peak MB", ".0f"),
+    "cases": ("cases", ",.0f"),
+    "fresh": ("fresh processes", ",.0f"),
+    "broken": ("broken", ".0f"),
 }
 HEADINGS |= {f"mode_{key}": HEADINGS[key] for key in ("rmse", "fr_0.15", "fr_0.05", "bias", "sigma_nmad")}
 HEADINGS |= {

@@ -36,6 +36,7 @@ REFUSED = {
     "hdf5 huge width": r"has shape \(1, 1099511627776\) but holds only 0 bytes",
     "hdf5 huge text": r"has shape \(10,\) but holds only 0 bytes",
     "hdf5 deep groups": "holds no datasets",
+    "hdf5 endless text": "among its texts or lists of variable length is one without an end",
     "fits huge TFIELDS": "TFIELDS is 999999999999; a table has at most 999 columns",
     "fits huge NAXIS2": "is truncated: its header announces 999999999999999 rows of 8 bytes, the file holds 360",
     "fits huge NAXIS1": "NAXIS1 and NAXIS2 are 999999999999999 and 10, the columns take 8 bytes",
@@ -103,6 +104,18 @@ def test_a_collection_stays_in_its_folder(tmp_path):
         (tmp_path / "mine" / "collection.properties").write_text(f"hats_primary_table_url={target}\n")
         with pytest.raises(CatalogError, match="names a table outside of its folder"):
             parquet_files(tmp_path / "mine")
+
+
+def test_texts_of_any_length_are_read_and_their_damage_found_in_large_files(tmp_path, monkeypatch):
+    path = tmp_path / "t.hdf5"
+    path.write_bytes(whole := hostile.texts_of_any_length(tmp_path))
+    assert read_catalog(path)["name"].tolist() == ["one", "two", "", "and", "many", "more"]
+    monkeypatch.setattr("gpzed.catalog._hdf5._SMALL", 0)
+    assert read_catalog(path)["name"].tolist() == ["one", "two", "", "and", "many", "more"]
+    path.write_bytes(hostile.endless(whole))
+    assert len(read_catalog(path, columns=["z"])) == 6
+    with pytest.raises(CatalogError, match="without an end"):
+        read_catalog(path, columns=["name"])
 
 
 def test_a_named_group_is_not_taken_from_another_file(tmp_path):

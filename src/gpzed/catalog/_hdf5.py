@@ -23,6 +23,7 @@ from gpzed.catalog._format import (
     require,
     spans,
 )
+from gpzed.catalog._heaps import check_heaps
 from gpzed.catalog.lists import Lists
 from gpzed.catalog.table import SUPPORTED_KINDS, Catalog, Note
 from gpzed.errors import CatalogError
@@ -36,6 +37,13 @@ _MAX_DEPTH = 16
 """Groups within groups in which tables are looked for."""
 _MAX_UNPACKED = 1 << 15
 """Times that compressed values may grow: some 1000 by gzip, more by zstd."""
+_SMALL = 1 << 26
+"""Bytes up to which a file is looked through for damaged heaps, whatever it holds; larger ones if heaps are read."""
+
+
+def _dtype(item: Any, name: str) -> Any:
+    """Return the type of a column, which is a dataset or part of a compound one."""
+    return item.dtype[name] if item.dtype.names else item.dtype
 
 
 class Hdf5Reader(Reader):
@@ -46,7 +54,10 @@ class Hdf5Reader(Reader):
     def __init__(self, path: Path, group: str | None = None) -> None:
         super().__init__(path)
         self._h5py = require("h5py", "reading HDF5", "hdf5")
+        self._is_small = path.stat().st_size <= _SMALL
         with self._h5py.File(path, "r") as file:
+            if self._is_small:
+                check_heaps(path)
             self._group = self._find_group(file, group)
             self._describe_columns(file)
 
@@ -120,7 +131,7 @@ class Hdf5Reader(Reader):
                 "choose a group of equally long datasets with `hdf5_group=`"
             )
         for name, item in columns.items():
-            dtype = item.dtype[name] if item.dtype.names else item.dtype
+            dtype = _dtype(item, name)
             text = self._h5py.check_string_dtype(dtype) is not None
             self._check_storage(name, item)
             inner = None if text else self._h5py.check_vlen_dtype(dtype)
@@ -178,6 +189,8 @@ class Hdf5Reader(Reader):
         """Yield slices of the datasets."""
         with self._h5py.File(self.path, "r") as file:
             columns, top = self._columns(file), self._items(file)
+            if not self._is_small and any(self._h5py.check_vlen_dtype(_dtype(columns[name], name)) for name in names):
+                check_heaps(self.path)
             stored_masks = self._items(top[_MASK_GROUP]) if _MASK_GROUP in top else {}
             block = max([item.chunks[0] for item in columns.values() if item.chunks], default=1)
             step = max(chunk_rows, block)  # or HDF5 would unpack each of its own chunks many times
