@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpzed.catalog.photometry import Status
+from gpzed.catalog.photometry import Photometry, SentinelReport, Status
 from gpzed.errors import CatalogError
 from gpzed.features.bands import POGSON
 from gpzed.features.dimming import UNKNOWN_PART, Survey, _observe, detection_limit, dim, explain, usable_galaxies
 from gpzed.features.labels import Labels
 from gpzed.features.library import Galaxies, counts_by_redshift, fit_redshift_prior, interpolated
+from gpzed.workflows.target import as_photometry
 
 COLOURS = np.array([[0.8, 0.5, 0.0, -0.2], [0.1, 0.1, 0.0, 0.0]])  # red and blue, against the third band
 
@@ -92,9 +93,34 @@ def test_noise_is_added_up_to_that_of_the_target(own: float):
     truth = np.full((n, 2), 4e-9)
     noise = own * error * 4.0  # of the galaxies, a quarter of it after scaling
     galaxies = Galaxies.of(truth + noise * rng.standard_normal((n, 2)), np.full((n, 2), noise), np.ones(n))
-    made = _observe(objects, galaxies, np.full(n, 0.25), np.full(2, error), rng)
-    assert np.std(made.flux - 0.25 * truth) == pytest.approx(error, rel=0.02)
-    np.testing.assert_allclose(made.error, error)
+    made, scale = _observe(objects, galaxies, np.full(n, 0.25), np.full(2, error), 0, rng)
+    np.testing.assert_allclose(made.flux[:, 0], 1e-9)  # that of the object, of which the noise is a part
+    assert np.std(made.flux[:, 1]) == pytest.approx(np.sqrt(2.0) * error, rel=0.02)  # of a colour: both bands have it
+    assert np.std(scale) == pytest.approx(0.25 * error / 1e-9, rel=0.02)
+    np.testing.assert_allclose(made.error, error, rtol=1e-12)
+
+
+@pytest.mark.parametrize("is_logarithmic", [True, False])
+def test_errors_of_faint_magnitudes_are_taken_for_what_they_are(is_logarithmic: bool):
+    rng = np.random.default_rng(8)
+    error = np.array([1e-10, 2e-10])
+    flux = rng.uniform(0.1, 30.0, (3000, 2)) * error
+    ratio = error / flux
+    errors = 2.5 * np.log10(1.0 + ratio) if is_logarithmic else 2.5 / np.log(10.0) * ratio
+    status = np.zeros(flux.shape, dtype=np.int8)
+    tally = SentinelReport(("g", "r"), 3000, np.zeros((2, 3), dtype=np.int64), {})
+    photometry = Photometry(("g", "r"), -2.5 * np.log10(flux), errors, status, "magnitude", None, None, tally)
+    found = Survey.of(photometry)
+    assert found.is_logarithmic == is_logarithmic
+    np.testing.assert_allclose(found.error, np.broadcast_to(error, flux.shape), rtol=1e-9)
+    np.testing.assert_allclose(as_photometry(found, photometry).errors, errors, rtol=1e-9)
+
+
+def test_the_reference_is_the_band_that_rows_are_selected_by():
+    target, _ = sky(3000, (22.5, 24.0), red=0.25, depth=27.0, seed=10)
+    magnitudes = -2.5 * np.log10(np.maximum(target.flux, 1e-30))
+    for band in (1, 2):
+        assert target.take(magnitudes[:, band] < 23.6).reference == band
 
 
 def test_bands_are_gaps_where_those_of_the_target_are():

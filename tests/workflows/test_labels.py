@@ -9,7 +9,7 @@ import gpzed
 from gpzed.catalog import Catalog, guess_schema
 from gpzed.config import RunConfig
 from gpzed.errors import ConfigError, DataWarning, SchemaError
-from gpzed.features.labels import Labels, combine, learn_errors
+from gpzed.features.labels import FAINT_WRONG, Labels, combine, learn_errors
 from gpzed.simulate import simulate_survey
 from gpzed.workflows.labels import STD, WRONG, labels_of, with_labels
 from gpzed.workflows.training_set import plan_training
@@ -49,8 +49,9 @@ def test_errors_are_learned_as_functions_of_magnitude():
     labels = found(np.array([1.0, 1.0]), np.array([22.0, 26.0]))
     np.testing.assert_allclose(labels.z, 1.0 - 2.0 * found.offset)
     assert labels.std[1] / labels.std[0] == pytest.approx(np.exp(0.3 * 4.0), rel=0.1)
-    odds = [wrong / (1.0 - wrong) for wrong in found(np.ones(2), np.array([24.0, 25.0])).wrong]
-    assert np.log(odds[1] / odds[0]) == pytest.approx(1.0, abs=0.06)  # steeper where no better redshift tells
+    inside, outside = found(np.ones(2), np.array([23.0, 24.1])).wrong
+    assert inside == pytest.approx(1.0 / (1.0 + np.exp(2.5)), rel=0.15)
+    assert outside == FAINT_WRONG  # where no better redshift tells
     assert found(np.ones(2), np.array([30.0, np.nan])).std[0] == found(np.ones(1), np.array([24.0 + 2.5])).std[0]
 
 

@@ -54,8 +54,17 @@ the prior, so that densities have wings where labels end."""
 SIMULATED_TRUST = 0.1
 """Weight of a simulated galaxy beside one with a spectrum."""
 STEPS = 5
+PRIOR_PART = 0.5
+"""Part of how frequent galaxies are that stays as the prior says: noisy objects would make a few of them stand out."""
 UNEXPLAINED = 1e-3
 """Probability of a worse fit below which an object is not explained by any galaxy."""
+FAINT_ERROR, MIN_FAINT = 0.4, 20
+"""Magnitude errors beyond which their two kinds differ, and rows of a band that it takes to tell them apart."""
+LARGEST_ERROR = 20.0
+MUCH_SIGNAL = 0.5
+"""Signal-to-noise ratio, on the median and as part of that of the best band, from which a band may be the reference."""
+MIN_KEPT = 0.3
+"""Part of the scale that fits best below which noise in the reference band may not lower it."""
 SEEN = 3.0
 """Signal-to-noise ratio from which on a gap in the target is no non-detection: the band was not observed."""
 
@@ -66,15 +75,26 @@ class Survey(NamedTuple):
     flux: FloatArray  # (n, b)
     error: FloatArray
     status: npt.NDArray[np.int8]
+    is_logarithmic: bool = False  # errors of its magnitudes are 2.5 lg(1 + error / flux), not 1.0857 error / flux
 
     @classmethod
     def of(cls, photometry: Photometry, extinction: FloatArray | None = None) -> Survey:
-        """Take the fluxes of photometry."""
-        return cls(*fluxes_of(photometry, extinction), photometry.status)
+        """Take the fluxes of photometry.
+
+        There are two kinds of errors of faint magnitudes: taken at face value, those of one, as LSST simulations have
+        them, are fluxes that shrink with the signal. The kind that makes errors in flux most alike is taken.
+        """
+        flux, error = fluxes_of(photometry, extinction)
+        if photometry.kind == "magnitude":
+            with np.errstate(invalid="ignore", over="ignore"):
+                other = flux * np.expm1(np.minimum(photometry.errors, LARGEST_ERROR) / POGSON)
+                if _spread(other, photometry.errors) < _spread(error, photometry.errors):
+                    return cls(flux, other, photometry.status, is_logarithmic=True)
+        return cls(flux, error, photometry.status)
 
     def take(self, rows: IntArray | BoolArray) -> Survey:
         """Return some of the rows."""
-        return Survey(self.flux[rows], self.error[rows], self.status[rows])
+        return self._replace(flux=self.flux[rows], error=self.error[rows], status=self.status[rows])
 
     @property
     def typical_error(self) -> FloatArray:
@@ -83,9 +103,20 @@ class Survey(NamedTuple):
 
     @property
     def reference(self) -> int:
-        """The band of greatest signal-to-noise ratio, on the median of all rows."""
-        ratio = np.where(np.isfinite(self.error), self.flux / self.error, 0.0)
-        return int(np.argmax(np.median(ratio, axis=0)))
+        """The band that rows were selected by: of those with much signal, the one with the sharpest faint limit."""
+        ratio = np.median(np.where(np.isfinite(self.error), self.flux / self.error, 0.0), axis=0)
+        edge, faint = (np.nanquantile(np.where(self.flux > 0.0, self.flux, np.nan), q, axis=0) for q in (0.001, 0.05))
+        return int(np.argmax(np.where(ratio >= MUCH_SIGNAL * ratio.max(), edge / faint, 0.0)))
+
+
+def _spread(error: FloatArray, magnitude_error: FloatArray) -> float:
+    """Return the scatter of the logarithm of errors in flux where magnitudes are faint, on the mean of all bands."""
+    found = []
+    for column, given in zip(error.T, magnitude_error.T, strict=True):
+        faint = np.log(column[(given > FAINT_ERROR) & (column > 0.0)])
+        if len(faint) >= MIN_FAINT:
+            found.append(float(np.mean(np.abs(faint - np.median(faint)))))
+    return float(np.mean(found)) if found else 0.0
 
 
 @dataclass(frozen=True)
@@ -192,7 +223,7 @@ def _drawn(
         wanted = rng.integers(len(rows), size=round(n * len(rows) / len(order)))
         which = _choose(found.probability, wanted, rng)
         scale = found.scale[wanted, which]
-        seen = _observe(share.take(wanted), library.take(which), scale, typical, rng)
+        seen, scale = _observe(share.take(wanted), library.take(which), scale, typical, reference, rng)
         dimming = -POGSON * np.log(scale)
         blur = REDSHIFT_BLUR * np.maximum(dimming, 0.0) * np.clip(dimming, 0.0, 2.0) * rng.standard_normal(len(which))
         z = np.maximum(library.z[which] + (1.0 + library.z[which]) * blur, 1e-3)
@@ -202,7 +233,8 @@ def _drawn(
         parts.append((seen.status, dimming, is_held[which], Galaxies(seen.flux, seen.error, z, z_std, wrong)))
     status, dimming, held = (np.concatenate(arrays) for arrays in list(zip(*parts, strict=True))[:3])
     made = joined_galaxies([part[3] for part in parts])
-    return Dimmed(Survey(made.flux, made.error, status), made.labels, held, dimming, n_bad / len(order))
+    survey = Survey(made.flux, made.error, status, objects.is_logarithmic)
+    return Dimmed(survey, made.labels, held, dimming, n_bad / len(order))
 
 
 class Explanation(NamedTuple):
@@ -232,11 +264,12 @@ def explain(objects: Survey, library: Galaxies, typical: FloatArray, log_prior: 
     like = np.exp(log_like - log_like.max(axis=1, keepdims=True))
     share = np.exp(log_prior - log_prior.max())
     share /= share.sum()
+    expected = share
     for step in range(STEPS + 1):
         probability = like * share
         probability /= np.maximum(probability.sum(axis=1, keepdims=True), 1e-300)
         if step < STEPS:
-            share = probability.mean(axis=0)
+            share = (1.0 - PRIOR_PART) * probability.mean(axis=0) + PRIOR_PART * expected
     fits = chi2 / widening < chdtri(free, UNEXPLAINED)
     return Explanation(probability, scale, np.asarray((fits & (dimming > -MAX_BRIGHTENING)).any(axis=1)))
 
@@ -250,17 +283,27 @@ def _choose(probability: FloatArray, rows: IntArray, rng: np.random.Generator) -
 
 
 def _observe(
-    objects: Survey, galaxies: Galaxies, scale: FloatArray, typical: FloatArray, rng: np.random.Generator
-) -> Survey:
-    """Scale galaxies to objects and add noise up to theirs.
+    objects: Survey,
+    galaxies: Galaxies,
+    scale: FloatArray,
+    typical: FloatArray,
+    reference: int,
+    rng: np.random.Generator,
+) -> tuple[Survey, FloatArray]:
+    """Scale galaxies to objects, near to the `scale` that fits best, and add noise up to theirs; return scales, too.
 
-    A band is a gap where the flux came out below what the target detects, and where the object has a gap though the
-    galaxy would have been seen.
+    With its noise, a galaxy has the flux of the object in the `reference` band: magnitudes are those of the target,
+    with its limit, and not blurred twice. A band is a gap where the flux came out below what the target detects, and
+    where the object has a gap though the galaxy would have been seen.
     """
-    flux, own = scale[:, None] * galaxies.flux, scale[:, None] * galaxies.error
     error = np.where(np.isfinite(objects.error), objects.error, typical)
-    noisy = flux + np.sqrt(np.maximum(error**2 - own**2, 0.0)) * rng.standard_normal(flux.shape)
-    error = np.maximum(error, own)
+    noise = np.sqrt(np.maximum(error**2 - (scale[:, None] * galaxies.error) ** 2, 0.0))
+    noise *= rng.standard_normal(noise.shape)
+    kept = np.nan_to_num(objects.flux[:, reference]) - noise[:, reference]
+    fitted = scale * galaxies.flux[:, reference]
+    scale = scale * np.where(kept > MIN_KEPT * fitted, kept / np.where(fitted > 0.0, fitted, 1.0), 1.0)
+    flux = scale[:, None] * galaxies.flux
+    noisy, error = flux + noise, np.maximum(error, scale[:, None] * galaxies.error)
     status = np.zeros(flux.shape, dtype=np.int8)
     for j, column in enumerate(objects.status.T):
         gaps = column[column != Status.MEASURED]
@@ -271,7 +314,7 @@ def _observe(
         status[lost, j] = column[lost]
         status[(noisy[:, j] <= detection_limit(objects, j) * error[:, j]) & ~lost, j] = kinds[np.argmax(counts)]
     missing = status != Status.MEASURED
-    return Survey(np.where(missing, np.nan, noisy), np.where(missing, np.nan, error), status)
+    return Survey(np.where(missing, np.nan, noisy), np.where(missing, np.nan, error), status), scale
 
 
 def detection_limit(survey: Survey, band: int) -> float:

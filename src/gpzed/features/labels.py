@@ -22,10 +22,9 @@ REACH = 2.5
 """Magnitudes by which errors are extrapolated beyond the rows with both redshifts; they stay constant from there on."""
 SLOPE = 1.0
 """Standard deviation of the prior on how ln scatter and logit of the wrong rate change with a magnitude."""
-FAINT_SLOPE = 1.0
-"""By how much the logit of the wrong rate rises per magnitude, at least, beyond the rows with both redshifts: galaxies
-with spectra are those for which other redshifts are good, too, and many-band ones fail e times as often a magnitude
-deeper."""
+FAINT_WRONG = 0.2
+"""Part of the redshifts that may be wrong, at least, at magnitudes beyond the rows with both: galaxies with spectra are
+those for which other redshifts are good, too."""
 MAX_WRONG = 0.5
 
 
@@ -68,7 +67,7 @@ class LabelErrors:
     """Errors of a redshift column as functions of magnitude m, in (1 + z): learned from rows with a better redshift.
 
     A redshift is off by `offset` with scatter ``exp(scatter[0] + scatter[1] (m - middle))``, or it is wrong, with the
-    probability of logit ``wrong[0] + wrong[1] (m - middle)``, which rises by `FAINT_SLOPE` at least from `faintest` on.
+    probability of logit ``wrong[0] + wrong[1] (m - middle)``, which is at least `FAINT_WRONG` from `faintest` on.
     """
 
     offset: float
@@ -83,8 +82,8 @@ class LabelErrors:
         """Return corrected redshifts with their errors; rows without a magnitude have those of the faintest."""
         m = np.clip(np.nan_to_num(magnitude, nan=self.limits[1]), *self.limits)
         std = np.exp(self.scatter[0] + self.scatter[1] * (m - self.middle)) * (1.0 + z)
-        beyond = np.maximum(m - self.faintest, 0.0) * max(FAINT_SLOPE - self.wrong[1], 0.0)
-        wrong = np.minimum(expit(self.wrong[0] + self.wrong[1] * (m - self.middle) + beyond), MAX_WRONG)
+        wrong = np.minimum(expit(self.wrong[0] + self.wrong[1] * (m - self.middle)), MAX_WRONG)
+        wrong = np.where(m > self.faintest, np.maximum(wrong, FAINT_WRONG), wrong)
         return Labels(z - self.offset * (1.0 + z), std, wrong)
 
     def to_dict(self) -> dict[str, float]:

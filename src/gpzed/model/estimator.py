@@ -81,8 +81,9 @@ class GPzRegressor(FittedModel):
         has no data (the paper's behaviour).
     wrong_labels : float or "auto"
         Part of the targets that are wrong, drawn from anywhere: training then finds out which, and predicts as if they
-        were not there. "auto" learns the part from the rows whose neighbours agree best. 0 takes all targets for
-        right; a rare but true target cannot be told from a wrong one, so that only wrong ones should be asked for.
+        were not there. 0 takes all targets for right. "auto" learns the part from the rows whose neighbours agree best,
+        and where that finds 1 % or more, tries small models: unless held-out targets are more likely with it, all are
+        taken for right, as they are with rows in chunks or on a cluster, and where ``weighting`` is "precision".
     training : Training or None
         How models are trained: starts, limits and subsets; None for the defaults.
     n_threads : int or None
@@ -144,7 +145,7 @@ class GPzRegressor(FittedModel):
         validation_fraction: float = 0.1,
         calibrate: Calibration = "global",
         coverage: bool = True,
-        wrong_labels: float | Literal["auto"] = 0.0,
+        wrong_labels: float | Literal["auto"] = "auto",
         training: Training | None = None,
         n_threads: int | None = None,
         random_state: int | np.random.Generator | None = None,

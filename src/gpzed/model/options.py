@@ -100,7 +100,7 @@ def check_options(estimator: Any) -> None:
     """Check every option of an estimator, and that they go together; errors name option, value and what is allowed."""
     options = estimator.get_params(deep=False)
     check_values(options)
-    if options.get("wrong_labels", 0.0) != 0.0 and options.get("weighting") == "precision":
+    if options.get("wrong_labels") not in (None, "auto", 0.0) and options.get("weighting") == "precision":
         raise ValueError(
             f'`wrong_labels` is {options["wrong_labels"]!r} but `weighting` is "precision"; expected "likelihood", '
             "since doubts are weights of the likelihood of a row."

@@ -22,7 +22,7 @@ from gpzed.model.inputs import (
     validate_table,
 )
 from gpzed.model.recalibration import MIN_ROWS
-from gpzed.model.wrong_labels import learn_rate, with_wrong_rate
+from gpzed.model.wrong_labels import settle_rate, with_wrong_rate
 
 if TYPE_CHECKING:
     from gpzed.model.estimator import GPzRegressor
@@ -54,7 +54,7 @@ class Source:
 def rows_in_memory(model: GPzRegressor, given: Given, validation_data: Any, client: Any) -> Source:
     """Check rows of this process; with a client, they are sent to the workers of its cluster."""
     rows = check_rows(model, *given)
-    rate = learn_rate(rows, np.random.default_rng(0)) if model.wrong_labels == "auto" else float(model.wrong_labels)
+    rate = settle_rate(model, rows)
     rows = with_wrong_rate(rows, rate)
     if model.weighting == "likelihood":
         rows = merge_duplicates(rows)
@@ -153,12 +153,8 @@ def _reread_rows(
 
 
 def _known_rate(model: GPzRegressor) -> float:
-    if model.wrong_labels == "auto":
-        raise ValueError(
-            '`wrong_labels` is "auto", but the rate of wrong labels is learned from rows in memory only; give a number '
-            "like 0.05, or 0."
-        )
-    return float(model.wrong_labels)
+    """Return the rate of wrong labels; with "auto", which takes rows in memory, none are."""
+    return 0.0 if model.wrong_labels == "auto" else float(model.wrong_labels)
 
 
 def _are_shared(model: GPzRegressor, n: int) -> bool:

@@ -1,20 +1,28 @@
-"""How many targets are wrong: learned from the rows whose neighbours agree best.
+"""How many targets are wrong: learned from the rows whose neighbours agree best, and tried on held-out ones.
 
 A wrong target looks like a rare but true one. What tells them apart is where they are: targets are wrong anywhere,
 while true ones that surprise are where inputs tell little. So the rate is read off where inputs tell most: among the
 rows with the least scatter of their neighbours' targets, those that lie far from all of that are wrong, up to the few
-that a wrong target would hit by chance.
+that a wrong target would hit by chance. Where that finds any, two small models are compared: held-out targets, some of
+them wrong too, must be more likely as a mixture of what a model says that doubts them and of wrong ones drawn from
+anywhere than by a model that learns them all. True outliers have places of their own, which the latter finds.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.spatial import cKDTree
+from sklearn.base import clone
 
-from gpzed._types import AnyArray, FloatArray
+from gpzed._types import AnyArray, BoolArray, FloatArray
+from gpzed.gp.labels import log_anywhere, log_likelihood
 from gpzed.incomplete.patterns import RawRows
+
+if TYPE_CHECKING:
+    from gpzed.model.estimator import GPzRegressor
 
 MAX_ROWS = 20_000
 MIN_ROWS = 500
@@ -29,6 +37,8 @@ EDGE = 4.0
 MIN_RATE, MAX_RATE = 0.01, 0.3
 """Lower rates are none: what is left of true surprises among secure rows is of this order (benchmarks/labels.py has
 catalogues on which to see it)."""
+TRIAL_ROWS = 12_000
+"""Rows of the trial: the models are trained on one half and judged by the other, in turn."""
 
 
 def with_wrong_rate(rows: RawRows, rate: float) -> RawRows:
@@ -36,6 +46,41 @@ def with_wrong_rate(rows: RawRows, rate: float) -> RawRows:
     if rows.wrong is None:
         return rows._replace(wrong=np.full(len(rows.y), rate)) if rate > 0.0 else rows
     return rows._replace(wrong=np.where(np.isnan(rows.wrong), rate, rows.wrong))
+
+
+def settle_rate(model: GPzRegressor, rows: RawRows) -> float:
+    """Return the rate of wrong targets that a model is to be trained with: its own, or learned and tried."""
+    if model.wrong_labels != "auto":
+        return float(model.wrong_labels)
+    if model.weighting == "precision":
+        return 0.0
+    rng = np.random.default_rng(0)
+    rate = learn_rate(rows, rng)
+    return rate if rate and _gains(model, rows.take(rng.permutation(len(rows.y))[:TRIAL_ROWS]), rate) else 0.0
+
+
+def _gains(model: GPzRegressor, rows: RawRows, rate: float) -> bool:
+    """Say whether held-out targets are more likely, by more than a standard error, if some are taken for wrong."""
+    first = np.arange(len(rows.y)) % 2 == 0
+    scores = [
+        np.concatenate([_log_scores(model, with_wrong_rate(rows, q), held, q) for held in (first, ~first)])
+        for q in (0.0, rate)
+    ]
+    gain, omega = scores[1] - scores[0], np.concatenate([rows.omega[first], rows.omega[~first]])
+    return bool(np.average(gain, weights=omega) > gain.std() / np.sqrt(len(gain)))
+
+
+def _log_scores(model: GPzRegressor, rows: RawRows, held: BoolArray, rate: float) -> FloatArray:
+    """Return log-likelihoods of held-out targets by one member that was trained on the others."""
+    X, y, omega, X_std, y_std, wrong = rows.take(~held)
+    trial = clone(model).set_params(n_members=1, wrong_labels=rate, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the model that counts is trained later
+        trial.fit(X, y, omega, X_std=X_std, y_std=y_std, y_wrong=wrong)
+    judged, scale = rows.take(held), float(y.std())
+    log_density = trial.predict_distribution(judged.X, X_std=judged.X_std).log_pdf(judged.y)
+    log_wrong = log_anywhere((judged.y - float(y.mean())) / scale) - np.log(scale)
+    return log_likelihood(log_density, log_wrong, judged.wrong)
 
 
 def learn_rate(rows: RawRows, rng: np.random.Generator) -> float:

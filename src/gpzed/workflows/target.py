@@ -186,7 +186,7 @@ def concatenated(parts: list[Photometry]) -> Photometry:
 
 def as_photometry(survey: Survey, like: Photometry) -> Photometry:
     """Return fluxes, in units of the flux of magnitude 0, as photometry of the kind of another."""
-    flux, error, status = survey
+    flux, error, status, is_logarithmic = survey
     if like.kind == "flux":
         assert like.zero_point is not None
         scale = np.exp(like.zero_point / POGSON)
@@ -196,7 +196,8 @@ def as_photometry(survey: Survey, like: Photometry) -> Photometry:
             faint = ~(flux > 0.0) & (status == Status.MEASURED)
             status = np.where(faint, np.int8(Status.NOT_DETECTED), status)
             values = np.where(faint, np.nan, -POGSON * np.log(np.where(flux > 0.0, flux, np.nan)))
-            errors = np.where(faint, np.nan, POGSON * error / flux)
+            ratio = error / flux
+            errors = np.where(faint, np.nan, POGSON * (np.log1p(ratio) if is_logarithmic else ratio))
     tally = np.stack([(status == s).sum(axis=0) for s in Status], axis=1).astype(np.int64)
     report = SentinelReport(like.bands, len(status), tally, {})
     return dataclasses.replace(like, values=values, errors=errors, status=status, limit=None, report=report)
@@ -252,7 +253,7 @@ class _Trials:
         ebv = None if rows.ebv is None else rows.ebv[train]
         transformer = fit_transformer(photometry, self.config.features, ebv)
         X, _, X_std = transformer.transform(photometry, ebv)
-        quick = self.config.override("model", n_members=1)
+        quick = self.config.override("model", n_members=1, wrong_labels=0.0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the model that counts is trained later
             labels = rows.labels.take(train)

@@ -270,12 +270,17 @@ def regressor_for(rows: TrainingSet, config: RunConfig) -> GPzRegressor:
     """Return the model to train: that of the configuration, with widths corrected by region if galaxies were dimmed.
 
     Bright rows with spectra and faint ones made of them err in opposite directions, which one factor for all cannot
-    mend. Few galaxies with spectra cannot tell regions apart, however many rows are made of them.
+    mend. Few galaxies with spectra cannot tell regions apart, however many rows are made of them. Rows made in the
+    likeness of the target have the doubts that they were given: no others are looked for.
     """
     report = rows.plan.target
-    is_local = report is not None and report.adapted == "dim" and config.model.calibrate == "global"
-    is_local = is_local and rows.plan.counts["train"] >= MIN_LOCAL
-    return (config.override("model", calibrate="local") if is_local else config).regressor()
+    changes: dict[str, Any] = {}
+    if report is not None and report.adapted == "dim":
+        if config.model.calibrate == "global" and rows.plan.counts["train"] >= MIN_LOCAL:
+            changes["calibrate"] = "local"
+        if config.model.wrong_labels == "auto":
+            changes["wrong_labels"] = 0.0
+    return config.override("model", **changes).regressor()
 
 
 def _provenance(rows: TrainingSet) -> dict[str, Any]:
