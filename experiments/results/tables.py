@@ -159,6 +159,7 @@ TABLES: dict[str, View] = {
         ("rmse_change", "mll_change", "crps_change", "cde_loss_change"),
         {"benchmark": "committee scores"},
     ),
+    "training": View("training", ("rows", "n", "d", "m", "patterns", "threads"), ("cpu_seconds", "seconds")),
     "versus": View("versus", ("benchmark",), ("ratio_of_best", "ratio_of_medians"), {"benchmark": "versus evidence"}),
     "versus-training": View(
         "versus", ("benchmark", "m", "noise_correction"), ("ratio_to_final", "ratio_to_best"), {"ours_best": None}

@@ -9,12 +9,16 @@ from scipy.special import expit
 
 from gpzed import GPzRegressor, Training, load_model
 from gpzed.compiled import substitute
-from gpzed.engine.blocks import Scratch
-from gpzed.gp.linalg import non_negative_least_squares
+from gpzed.engine.blocks import Block, Rows, Scratch
+from gpzed.gp.linalg import cholesky, non_negative_least_squares
+from gpzed.gp.parameters import Layout
+from gpzed.gp.state import responses
 from gpzed.gp.whitening import Whitening
 from gpzed.mixture import quick
+from gpzed.mixture.heads import Heads
+from gpzed.mixture.likelihood import moments_of
 from gpzed.mixture.network import QuickNetwork
-from gpzed.mixture.quick import Columns, Place, SquareForms, fill_columns
+from gpzed.mixture.quick import Columns, Place, SquareForms, fill_columns, fit_squares
 
 
 def galaxies(n, seed):
@@ -137,6 +141,23 @@ def test_sums_that_are_not_good_enough_are_refused(monkeypatch):
     assert all(member.mixture is not None and member.quick is None for member in model.members_)
     X = galaxies(100, 6)[0]
     np.testing.assert_array_equal(model.predict_distribution(X).std, model.predict_distribution(X, exact=True).std)
+
+
+def test_basis_functions_that_no_row_sees_keep_the_variance_of_their_weights():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((800, 2))
+    layout = Layout.of(6, 2, "VC", mean_function="constant")
+    P = np.vstack([rng.standard_normal((5, 2)), [[9.0, 9.0]]])  # responses to the last are rounding
+    heads = Heads(P, np.tile(np.eye(2), (6, 1, 1)), 0.3 * rng.standard_normal((7, 6)))
+    rows, state = Rows(X, np.sin(X[:, 0]), np.ones(800)), heads.state(layout)
+    _, Phi, _ = responses(Block.of_inputs(X), Scratch(), state)
+    assert 0.0 < Phi[5].max() < 1e-6
+    factors = [cholesky(Phi @ Phi.T + np.eye(7)) for _ in range(2)]
+    forms = fit_squares(rows, heads, state, factors, rng)
+    assert forms is not None
+    _, Phi, _ = responses(Block.of_inputs(P[5:]), Scratch(), state)
+    exact = moments_of(Phi, heads.Theta, factors)[2]
+    np.testing.assert_allclose(forms.squares.T @ Phi**2, exact, rtol=0.1)
 
 
 def test_model_files_hold_them(model, tmp_path):

@@ -25,6 +25,7 @@ HEADER = Path(__file__).with_name("gpzed.h")
 MAX_SIZE, MAX_ROWS = 2**20, 2**40
 """Most basis functions, features, heads and so on; most rows, or pairs. The C code multiplies two or three sizes, of
 which one counts rows at most: the products stay below 2^63."""
+_DOUBLE, _SINGLE = [np.dtype(float).str, np.dtype(np.int64).str], [np.dtype(np.float32).str]
 _SCALARS = {
     "size_t": ctypes.c_size_t,
     "ptrdiff_t": ctypes.c_ssize_t,
@@ -50,7 +51,7 @@ def call(function: str, scratch: Scratch | None = None, **fields: Any) -> bool:
     if hasattr(struct, "work"):
         size = (getattr(_library, f"gpzed_{function}_work_size")(pointer),)
         work = np.empty(size) if scratch is None else scratch.array("work", size)
-        struct.work = work.ctypes.data
+        struct.work = work.__array_interface__["data"][0]
     return not getattr(_library, f"gpzed_{function}")(pointer)
 
 
@@ -61,19 +62,24 @@ def fill(name: str, **fields: Any) -> Any:
     for field, value in fields.items():
         if isinstance(value, np.ndarray):
             single = field in kind.floats
-            if not value.flags.c_contiguous or value.dtype.char not in ("f" if single else "dlq"):
+            about = value.__array_interface__  # all at once: small calls spend much of their time here
+            if about["strides"] is not None or about["typestr"] not in (_SINGLE if single else _DOUBLE):
                 assert field in kind.read_only, f"{name}.{field} must be contiguous"
                 value = np.ascontiguousarray(value, dtype=np.float32 if single else np.float64)
+                about = value.__array_interface__
             owned.append(value)
-            fields[field] = value.ctypes.data
-        elif isinstance(value, (ctypes.Structure, ctypes.Array)):
-            owned.append(value)
-            fields[field] = value if isinstance(value, ctypes.Structure) else ctypes.addressof(value)
-        elif field in kind.sizes and not 0 <= value <= (MAX_ROWS if field in ("n", "count") else MAX_SIZE):
+            fields[field] = about["data"][0]
+        elif field in kind.sizes:
             most = MAX_ROWS if field in ("n", "count") else MAX_SIZE
-            raise NumericalError(
-                f"`{name}.{field}` is {value}; expected 0 to {most}. Use fewer of them, or NumPy alone."
-            )
+            if not 0 <= value <= most:
+                raise NumericalError(
+                    f"`{name}.{field}` is {value}; expected 0 to {most}. Use fewer of them, or NumPy alone."
+                )
+        elif isinstance(value, ctypes.Structure):
+            owned.append(value)
+        elif isinstance(value, ctypes.Array):
+            owned.append(value)
+            fields[field] = ctypes.addressof(value)
     struct: Any = kind(**fields)
     struct.owned = owned
     return struct
@@ -90,7 +96,8 @@ def inputs(Xt: FloatArray) -> Any:
     """Return inputs (d, n) of any strides as a struct."""
     Xt = np.asarray(Xt, dtype=np.float64)
     (d, n), (stride_feature, stride_row) = Xt.shape, Xt.strides
-    struct = fill("inputs", n=n, d=d, stride_feature=stride_feature // 8, stride_row=stride_row // 8, Xt=Xt.ctypes.data)
+    struct = fill("inputs", n=n, d=d, stride_feature=stride_feature // 8, stride_row=stride_row // 8)
+    struct.Xt = Xt.__array_interface__["data"][0]
     struct.owned.append(Xt)
     return struct
 

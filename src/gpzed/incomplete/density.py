@@ -344,6 +344,8 @@ def choose_mixture(
     gaussian: Density, rows: Observations, candidates: tuple[int, ...], rng: np.random.Generator
 ) -> Density:
     """Fit the mixture that held-out rows find most likely; a larger one only if that gains something."""
+    if len(candidates) == 1 and len(rows.X) >= candidates[0] * ROWS_PER_COMPONENT * rows.X.shape[1]:
+        return fit_mixture(gaussian, rows, candidates[0], rng)
     is_held = rng.random(len(rows.X)) < 0.2
     train, held = rows.take(~is_held), rows.take(is_held)
     best, best_score = 1, -np.inf

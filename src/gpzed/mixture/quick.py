@@ -31,6 +31,8 @@ MAX_LOSS = 2e-3
 """Expected log-likelihood per row that the sums of squares may lose against the exact variances, in nats."""
 MAX_ERROR = 0.1
 """Relative error of the standard deviation of the whole mixture that one row in a hundred may exceed."""
+UNSEEN = 0.01
+"""Response that a basis function must reach in some of these rows; what they say of others is rounding."""
 MAX_SQUARE = 1e30
 """Largest coefficient: single precision ends at 3e38, and a basis function that no row is near to has any."""
 
@@ -95,10 +97,12 @@ def fit_squares(
     n_held = int(HELD_FRACTION * len(chosen))
     fitted, held = slice(n_held, None), slice(n_held)
     weight = np.sqrt(pi[:, fitted]) / (nu + noise)[:, fitted]
-    squares = [
-        non_negative_least_squares(Phi[:, fitted].T ** 2 * w[:, None], target * w)
-        for w, target in zip(weight, nu[:, fitted], strict=True)
-    ]
+    seen = np.abs(Phi[:, fitted]).max(axis=1) > UNSEEN
+    squares = []
+    for factor, w, target in zip(factors, weight, nu[:, fitted], strict=True):
+        found = non_negative_least_squares(Phi[:, fitted].T ** 2 * w[:, None], target * w)
+        alone = factor.inverse_diagonal  # right where a basis function stands alone; (sum a_j)^2 <= M sum a_j^2
+        squares.append(np.where(seen, np.minimum(found, len(alone) * alone), alone))
     forms = SquareForms(np.stack(squares, axis=1), *_judge(pi, mean, nu, noise, squares @ Phi**2, held))
     return forms if forms.is_good else None
 

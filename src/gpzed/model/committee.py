@@ -19,7 +19,7 @@ from gpzed.gp.labels import log_anywhere, log_likelihood
 from gpzed.incomplete.patterns import MIXTURE_ROWS, RawRows, warn_of_large_errors
 from gpzed.model.checkpoint import fingerprint, load_checkpoint, refuse_strays, save_checkpoint
 from gpzed.model.coverage import DOUBTFUL, Coverage, learn_coverage, return_to_prior
-from gpzed.model.data import TrainingData
+from gpzed.model.data import TrainingData, density_size
 from gpzed.model.member import Member
 from gpzed.model.mixing import Predictor, mix_members
 from gpzed.model.network_member import NetworkMember, train_network_member
@@ -237,6 +237,7 @@ class _Jobs:
     halt: threading.Event = field(default_factory=threading.Event)
     prepared: dict[int, _Job] = field(default_factory=dict)
     first: TrainingData = field(init=False)
+    settled: Recipe = field(init=False)  # with choices that hold for all members
 
     def run(self, n_threads: int) -> tuple[_Done, ...]:
         """Train all members; an error or interrupt in one halts the others at their next step.
@@ -247,6 +248,7 @@ class _Jobs:
         paths = [self.run_.checkpoint_of(index, n) for index in range(n)]
         refuse_strays(self.run_.checkpoints(), paths)
         self.prepared = {index: self._prepare(index) for index, path in enumerate(paths) if path and path.exists()}
+        self.settled = self.recipe if n == 1 else self._settle()
         n_parallel = min(n, n_threads) if self.run_.cluster is None else 1  # each member has the whole cluster
         train = partial(self._train, n_threads=max(1, n_threads // n_parallel))
         if n_parallel == 1:
@@ -262,9 +264,19 @@ class _Jobs:
                 raise
         return tuple(future.result() for future in futures)
 
+    def _settle(self) -> Recipe:
+        """Choose the size of the density of the inputs once, by the rows of the first member: it takes many trials."""
+        training = self.recipe.training
+        if 0 not in self.prepared:
+            self.prepared[0] = self._prepare(0)
+        if training.density_components != "auto":
+            return self.recipe
+        size = density_size(self.prepared[0].data, training.noise_classes)
+        return replace(self.recipe, training=replace(training, density_components=size))
+
     def _train(self, index: int, n_threads: int) -> _Done:
         data, watch = self.prepared.pop(index) if index in self.prepared else self._prepare(index)
-        trained = train_member(data, self.recipe, self.generators[index], n_threads, watch)
+        trained = train_member(data, self.settled, self.generators[index], n_threads, watch)
         report = trained.member.report
         assert report is not None
         networks: list[NetworkMember] = []

@@ -130,6 +130,11 @@ def fit_standardisation(
     return Standardisation(map_, y_mean, y_scale, inputs, table)
 
 
+def density_size(data: TrainingData, noise_classes: int = 16) -> int:
+    """Return how many Gaussians held-out rows want in the density of the inputs; one if there are no gaps or errors."""
+    return len(fit_standardisation(data, "none", None, noise_classes).inputs.density.weights)
+
+
 def split_rows(
     rows: RawRows, fraction: float, rng: np.random.Generator, shared: float = 0.0
 ) -> tuple[RawRows, RawRows | None]:

@@ -47,7 +47,7 @@ class Training:
     max_evaluations : int or None
         Limit on evaluations of the evidence, per member.
     patience : int
-        Iterations without a better validation score after which training stops.
+        Iterations without a better validation score after which training stops; 15 at most where heads follow.
     tol : float
         Relative change of the objective at which training counts as converged.
     memory : int

@@ -29,6 +29,8 @@ FIRST_STAGE_ROWS = 12_000
 STAGE_FACTOR = 4
 UNCERTAIN_STAGES = 3
 """Stages over all rows where inputs are missing or noisy: between them the variance that these add is updated."""
+HEADS_PATIENCE = 15
+"""Steps without a better score, at most, where heads follow: these train all parameters anew."""
 DOUBTFUL_STAGES = 5
 """The same where targets may be wrong: each stage finds less noise, and so more of these."""
 
@@ -189,11 +191,12 @@ class _Work:
         budget, finished, is_last = self.recipe.training.budget, self.session.finished, self.is_last_stage
         remaining = budget.max_iter - _n_steps(finished)
         evaluations = sum(report.n_evaluations for report in finished)
+        patience = min(budget.patience, HEADS_PATIENCE) if self.recipe.n_heads > 1 else budget.patience
         return replace(
             budget,
             max_iter=remaining if is_last else max(1, remaining // 2),
             max_evaluations=None if budget.max_evaluations is None else max(budget.max_evaluations - evaluations, 1),
-            patience=budget.patience if is_last else max(5, budget.patience // 4),
+            patience=patience if is_last else max(5, budget.patience // 4),
             min_gain=budget.min_gain if is_last else 10 * budget.min_gain,
         )
 
