@@ -13,7 +13,7 @@ from gpzed.compiled.binding import is_compiled
 from gpzed.prediction import compact, reduce
 
 LIMITS = {"most": 8, "light": 1e-3, "tolerance": 0.05}
-FIRST = {"slots": 32, "light": 1e-4, "at_once": 1e-3}
+FIRST = {"slots": 32, "light": 1e-4, "at_once": 3e-3, "reach": 0.5}
 
 
 def mixtures(n=200, K=41, seed=0, at=0.8):
@@ -39,6 +39,11 @@ def cost(a, b):
     return 0.5 * (w * math.log(v) - a[0] * math.log(a[2]) - b[0] * math.log(b[2]))
 
 
+def bound(a, b):
+    v = both(a, b)[2]
+    return 0.5 * (a[0] * (v / a[2] - 1.0) + b[0] * (v / b[2] - 1.0))
+
+
 def parted(mixture, light):
     """Return the heavy components of a mixture, and a list of one of all others, or of none."""
     heavy, rest = [one for one in mixture if one[0] >= light], [one for one in mixture if 0.0 < one[0] < light]
@@ -47,13 +52,13 @@ def parted(mixture, light):
     return heavy, rest
 
 
-def compact_by_hand(mixture, slots, light, at_once):
+def compact_by_hand(mixture, slots, light, at_once, reach):
     heavy, rest = parted(mixture, light)
     left = []
     for one in heavy:
-        costs = [cost(other, one) for other in left]
-        if costs and (min(costs) <= at_once or len(left) == slots - 1):
-            k = costs.index(min(costs))
+        costs = [bound(other, one) for other in left]
+        k = costs.index(min(costs)) if costs else -1
+        if costs and (costs[k] <= min(at_once, reach * one[0], reach * left[k][0]) or len(left) == slots - 1):
             left[k] = both(left[k], one)
         else:
             left.append(one)

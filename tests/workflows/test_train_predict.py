@@ -155,11 +155,11 @@ def test_metadata_documents_flags_and_provenance(folder: Path) -> None:
     assert metadata["gpzed_config"]["model"]["n_basis"] == 5
 
 
-def test_chunks_shrink_with_the_mixtures_that_they_give(folder: Path) -> None:
+def test_chunks_shrink_with_the_columns_that_they_give(folder: Path) -> None:
     info = catalog_info(folder / "survey.parquet")
-    few, many = (prediction_plan._chunk_rows(info, ["id"], n_components) for n_components in (1, 100))
+    few, many = (prediction_plan._chunk_rows(info, ["id"], added) for added in (32, 4000))
     assert few == prediction_plan.MAX_CHUNK_ROWS
-    assert many * 100 * 40 <= prediction_plan.CHUNK_BYTES < 2 * many * 100 * 40
+    assert many * 4000 <= prediction_plan.CHUNK_BYTES < 2 * many * 4000
 
 
 @pytest.mark.parametrize("chunk_rows", [1, 37, 1000])

@@ -2,7 +2,7 @@
  *
  * `prediction/reduce.py` says what a merge costs, and does the same in NumPy. Lanes are rows: each step is taken by all of
  * them, and leaves those as they are that have come to their end. Single precision decides which components are merged, and
- * holds them. Empty slots have weight 0 and w ln v = -inf, so that nothing is ever merged with them.
+ * holds them. Empty slots have weight 0, and merging with them costs infinitely much.
  */
 #define crowd NAME(crowd_t)
 #define crowd_mask NAME(crowd_mask_t)
@@ -21,13 +21,13 @@ TARGET INLINE void NAME(crowd_log)(const crowd *x, crowd *out)
     *out = __builtin_convertvector(k - 127, crowd) * 0.693147181f + f * (low + f2 * f2 * high);
 }
 
-/* A component for each row. */
+/* A component for each row; `cost` is what its costs need of it, w ln v or w / v. */
 #define gaussian_crowd NAME(gaussian_crowd_t)
 struct gaussian_crowd {
-    crowd w, m, v, wl;
+    crowd w, m, v, cost;
 };
 
-/* Make two components one; `wl` is left to the caller. */
+/* Make two components one; `cost` is left to the caller. */
 TARGET INLINE void NAME(crowd_pair)(const struct gaussian_crowd *a, const struct gaussian_crowd *b, struct gaussian_crowd *both)
 {
     crowd total = a->w + b->w, share = b->w / total, apart = b->m - a->m;
@@ -43,7 +43,7 @@ TARGET INLINE void NAME(crowd_cost)(const struct gaussian_crowd *a, const struct
     crowd log_v;
     NAME(crowd_pair)(a, b, &both);
     NAME(crowd_log)(&both.v, &log_v);
-    *cost = 0.5f * (both.w * log_v - a->wl - b->wl);
+    *cost = 0.5f * (both.w * log_v - a->cost - b->cost);
 }
 
 /* Where a mask is set, put a component in the place of another. */
@@ -52,7 +52,7 @@ TARGET INLINE void NAME(crowd_put)(crowd_mask mask, const struct gaussian_crowd 
     to->w = SELECT(mask, from->w, to->w);
     to->m = SELECT(mask, from->m, to->m);
     to->v = SELECT(mask, from->v, to->v);
-    to->wl = SELECT(mask, from->wl, to->wl);
+    to->cost = SELECT(mask, from->cost, to->cost);
 }
 
 TARGET INLINE int NAME(any_row)(crowd_mask mask)
@@ -64,9 +64,9 @@ TARGET INLINE int NAME(any_row)(crowd_mask mask)
 }
 
 /* Make components empty. */
-TARGET INLINE void NAME(crowd_clear)(struct gaussian_crowd *slots, size_t n)
+TARGET INLINE void NAME(crowd_clear)(struct gaussian_crowd *slots, size_t n, float cost)
 {
-    struct gaussian_crowd nothing = {ALL(0.0f), ALL(0.0f), ALL(1.0f), ALL(-INFINITY)};
+    struct gaussian_crowd nothing = {ALL(0.0f), ALL(0.0f), ALL(1.0f), ALL(cost)};
     for (size_t j = 0; j < n; j++)
         slots[j] = nothing;
 }
@@ -121,7 +121,7 @@ TARGET INLINE void NAME(crowd_logs)(struct gaussian_crowd *slots, size_t n)
     for (size_t j = 0; j < n; j++) {
         crowd log_v;
         NAME(crowd_log)(&slots[j].v, &log_v);
-        slots[j].wl = SELECT(slots[j].w > 0.0f, slots[j].w * log_v, ALL(-INFINITY));
+        slots[j].cost = SELECT(slots[j].w > 0.0f, slots[j].w * log_v, ALL(-INFINITY));
     }
 }
 
@@ -130,27 +130,29 @@ TARGET INLINE void NAME(crowd_logs)(struct gaussian_crowd *slots, size_t n)
 TARGET static size_t NAME(take_in)(const struct compact *c, const struct gaussian_crowd *coming, size_t n,
                                    struct gaussian_crowd *slots)
 {
-    const float at_once = (float)c->at_once;
+    const float at_once = 2.0f * (float)c->at_once, reach = 2.0f * (float)c->reach;
     crowd_mask used = {0};
     size_t most = 0;
     for (size_t h = 0; h < n; h++) {
         struct gaussian_crowd one = coming[h], to = one;
-        crowd best = ALL(INFINITY), cost, log_v;
+        crowd best = ALL(INFINITY);
         crowd_mask where = {0}, at = {0};
         to.w = ALL(0.0f);
         for (size_t j = 0; j < most; j++, at += 1) {
-            NAME(crowd_cost)(slots + j, &one, &cost);
+            struct gaussian_crowd both;
+            NAME(crowd_pair)(slots + j, &one, &both);
+            crowd cost = both.v * (slots[j].cost + one.cost) - both.w;
             crowd_mask is_less = cost < best;
             best = SELECT(is_less, cost, best);
             where = (at & is_less) | (where & ~is_less);
             NAME(crowd_put)(is_less, slots + j, &to);
         }
-        crowd_mask is_real = one.w != 0.0f, joins = (best <= at_once) | (used >= (int32_t)c->slots - 1);
+        crowd_mask is_real = one.w != 0.0f, is_far = (best > reach * one.w) | (best > reach * to.w) | ~(best <= at_once);
+        crowd_mask joins = ~is_far | (used >= (int32_t)c->slots - 1);
         where = ((where & joins) | (used & ~joins)) | ~is_real; /* -1: nowhere */
         to.w = SELECT(joins, to.w, ALL(0.0f));
         NAME(crowd_pair)(&one, &to, &to);
-        NAME(crowd_log)(&to.v, &log_v);
-        to.wl = to.w * log_v;
+        to.cost = to.w / to.v;
         used -= is_real & ~joins;
         most += NAME(any_row)(used > (int32_t)most);
         at ^= at;
@@ -168,8 +170,8 @@ TARGET static int NAME(compact)(const struct compact *c)
     for (size_t start = 0; start < c->n; start += CROWD) {
         double rest[CROWD][3];
         size_t most = 0, rows = smaller(CROWD, c->n - start);
-        NAME(crowd_clear)(coming, c->K);
-        NAME(crowd_clear)(slots, c->slots);
+        NAME(crowd_clear)(coming, c->K, 0.0f);
+        NAME(crowd_clear)(slots, c->slots, INFINITY);
         for (size_t i = 0; i < rows; i++) {
             size_t at = (start + i) * c->K;
             struct gaussians row = {c->K, c->weights + at, c->means + at, k.variances};
@@ -179,7 +181,8 @@ TARGET static int NAME(compact)(const struct compact *c)
             NAME(enter_row)(&row, k.heavy, count, i, coming);
             most = larger(most, count);
         }
-        NAME(crowd_logs)(coming, most);
+        for (size_t h = 0; h < most; h++)
+            coming[h].cost = coming[h].w / coming[h].v;
         size_t used = NAME(take_in)(c, coming, most, slots);
         for (size_t i = 0; i < rows; i++) {
             double *out = c->compacted + (start + i) * c->slots;
@@ -231,7 +234,7 @@ TARGET static void NAME(merge_crowd)(const struct merge *c, size_t n, crowd_mask
     const crowd_mask none = {0};
     crowd spent = ALL(0.0f), *at = costs;
     struct gaussian_crowd empty;
-    NAME(crowd_clear)(&empty, 1);
+    NAME(crowd_clear)(&empty, 1, -INFINITY);
     for (size_t a = 1; a < n; a++)
         for (size_t b = 0; b < a; b++)
             NAME(crowd_cost)(slots + b, slots + a, at++);
@@ -267,7 +270,7 @@ TARGET static void NAME(merge_crowd)(const struct merge *c, size_t n, crowd_mask
         crowd log_v;
         NAME(crowd_pair)(&both, &one, &both);
         NAME(crowd_log)(&both.v, &log_v);
-        both.wl = both.w * log_v;
+        both.cost = both.w * log_v;
         j ^= j;
         for (size_t k = 0; k < n; k++, j += 1) {
             NAME(crowd_put)(j == to, &both, slots + k);
@@ -286,7 +289,7 @@ TARGET static int NAME(merge)(const struct merge *c)
         double rest[CROWD][3];
         crowd_mask left = {0};
         size_t most = 0, rows = smaller(CROWD, c->n - start);
-        NAME(crowd_clear)(slots, c->K);
+        NAME(crowd_clear)(slots, c->K, -INFINITY);
         for (size_t i = 0; i < rows; i++) {
             size_t at = (start + i) * c->K, K = c->K;
             while (K > 1 && c->weights[at + K - 1] == 0.0)

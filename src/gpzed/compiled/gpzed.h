@@ -358,7 +358,7 @@ size_t gpzed_points_work_size(const struct points *c);
 /* Gaussian mixtures with components that say nearly the same merged, see `prediction/reduce.py`. */
 struct compact {
     size_t n, K, slots; /* most components that are left */
-    double light, at_once;
+    double light, at_once, reach;
     const double *weights, *means, *model_variances, *noise_variances; /* (n, K) */
     const double *input_variances; /* or NULL */
     double *work;

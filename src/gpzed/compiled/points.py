@@ -54,13 +54,14 @@ def compact(
     slots: int,
     light: float,
     at_once: float,
+    reach: float,
 ) -> FloatArray:
     """Merge components that say nearly the same; see `gpzed.prediction.compact`."""
     n, K = weights.shape
     compacted = np.empty((3, n, slots))
     arrays: dict[str, Any] = {"weights": weights, "means": means, "input_variances": input_variances}
     arrays |= {"model_variances": model_variances, "noise_variances": noise_variances}
-    call("compact", n=n, K=K, slots=slots, light=light, at_once=at_once, **arrays, compacted=compacted)
+    call("compact", n=n, K=K, slots=slots, light=light, at_once=at_once, reach=reach, **arrays, compacted=compacted)
     return compacted
 
 

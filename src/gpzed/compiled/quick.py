@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from gpzed.engine.blocks import Scratch
 from gpzed.gp.basis import Gaussians
 from gpzed.mixture.network import QuickNetwork
 from gpzed.mixture.quick import Columns, Place, Quick, QuickHeads
+
+LIMIT = 128
+"""Members whose structs are kept for the next block."""
 
 
 def fill_columns(
@@ -38,6 +42,7 @@ def fill_columns(
     )
 
 
+@lru_cache(LIMIT)
 def _heads(member: QuickHeads, place: Place) -> Any:
     assert isinstance(member.state.basis, Gaussians)
     return fill(
@@ -51,6 +56,7 @@ def _heads(member: QuickHeads, place: Place) -> Any:
     )
 
 
+@lru_cache(LIMIT)
 def _network(member: QuickNetwork, place: Place) -> Any:
     layers = member.layers
     units = np.array([len(layers[0]) - 1, *(layer.shape[1] for layer in layers)], dtype=np.int64)

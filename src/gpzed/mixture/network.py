@@ -79,7 +79,7 @@ def moments(layers: tuple[FloatArray, ...], X: FloatArray) -> tuple[FloatArray, 
     return np.exp(log_pi), mean, np.exp(-log_beta)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class QuickNetwork:
     """A network ready to predict complete rows: it sees whitened inputs within bounds, and no marks of gaps."""
 

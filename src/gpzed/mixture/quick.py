@@ -143,7 +143,7 @@ def fill_columns(
     return is_sound
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class QuickHeads:
     """Heads ready to predict complete rows with sums of squares."""
 

@@ -87,17 +87,20 @@ class Committee:
             return np.append(member, OF_ALL), np.append(np.concatenate(inputs), 0)
         return member, np.concatenate(inputs)
 
-    def predict(self, X: FloatArray, team: Team, X_std: FloatArray | None = None, *, exact: bool = False) -> Prediction:
+    def predict(
+        self, X: FloatArray, team: Team, X_std: FloatArray | None = None, *, exact: bool = False, lean: bool = False
+    ) -> Prediction:
         """Predict for raw inputs; densities go back to that of the training targets where coverage is low.
 
-        Unless `exact`, model variances of complete rows are sums of squares, where these are good enough.
+        Unless `exact`, model variances of complete rows are sums of squares, where these are good enough. `lean` as in
+        `mix_members`.
         """
-        prediction = self.recalibrated(X, team, X_std, exact=exact, spare=self._has_doubt)
+        prediction = self.recalibrated(X, team, X_std, exact=exact, spare=self._has_doubt, lean=lean)
         if self.coverage is None:
             return prediction
         if X_std is not None:  # an outlier may be noise: what matters is where the true inputs are
             X = self.members[0].denoised(X, X_std)
-        n_own = sum(len(predictor.input_labels) for predictor in self.predictors)
+        n_own = int(np.count_nonzero(prediction.components.member != OF_ALL))
         coverage = self.coverage(X, team)
         rows = np.flatnonzero(coverage < DOUBTFUL)
         part = return_to_prior(prediction[rows], coverage[rows], self.coverage.mean, self.coverage.variance, n_own)
@@ -119,9 +122,11 @@ class Committee:
         *,
         exact: bool = False,
         spare: bool = False,
+        lean: bool = False,
     ) -> Prediction:
-        """Predict without regard to coverage; `spare` as in `mix_members`."""
-        prediction = Prediction.of(mix_members(self.predictors, self.shares, X, team, X_std, exact=exact, spare=spare))
+        """Predict without regard to coverage; `spare` and `lean` as in `mix_members`."""
+        mixed = mix_members(self.predictors, self.shares, X, team, X_std, exact=exact, spare=spare, lean=lean)
+        prediction = Prediction.of(mixed)
         if self.recalibration is None:
             return prediction
         is_local = self.recalibration.local.size > 0

@@ -179,7 +179,7 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         prediction = self.predict_distribution(X, X_std=X_std)
         return (prediction.mean, prediction.std) if return_std else prediction.mean
 
-    def predict_distribution(self, X: Any, *, X_std: Any = None, exact: bool = False) -> Prediction:
+    def predict_distribution(self, X: Any, *, X_std: Any = None, exact: bool = False, lean: bool = False) -> Prediction:
         """Predict the full distribution.
 
         Parameters
@@ -193,6 +193,8 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             Whether model variances of heads are those of the posterior of their weights in every digit; they are sums
             of squares otherwise, several times faster, wherever training found these good enough
             (docs/explanation/speed.md).
+        lean : bool
+            Whether to leave out Gaussians that have no weight because no row of `X` has gaps.
 
         Returns
         -------
@@ -210,7 +212,7 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
         X = self._check_inputs(X)
         errors = self._check_errors(X_std, X)
-        return self.committee_.predict(X, Team(self.n_threads), errors, exact=exact)
+        return self.committee_.predict(X, Team(self.n_threads), errors, exact=exact, lean=lean)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: int | np.random.Generator | None = 0) -> FloatArray:
         """Draw functions from the model that predicts, without observation noise, and give their values at X.

@@ -66,24 +66,33 @@ def mix_members(
     *,
     exact: bool = False,
     spare: bool = False,
+    lean: bool = False,
 ) -> Components:
     """Return the Gaussians of all members for raw inputs (n, d), each member with its share.
 
     With `exact` every model variance is that of the posterior of the weights. With `spare` there is one Gaussian more,
-    which belongs to all and has no weight yet.
+    which belongs to all and has no weight yet. With `lean`, Gaussians for further inputs are left out if no row has
+    gaps: they have no weight then.
 
     Raises
     ------
     NumericalError
         Means or variances are not finite, or beyond all scale.
     """
-    sizes = [len(member.input_labels) for member in members]
-    starts = np.cumsum([0, *sizes])
-    labels = np.repeat(np.arange(len(members)), sizes), np.concatenate([member.input_labels for member in members])
-    arrays = {name: np.empty((len(X), starts[-1] + spare)) for name in ARRAYS[:4]}
     others = np.flatnonzero(np.isnan(X).any(axis=1))
     is_quick = not exact and X_std is None and len(others) < len(X)
     quick = [member.quick if is_quick else None for member in members]
+    repeats = [
+        1 if lean and one and not len(others) else member.n_inputs for one, member in zip(quick, members, strict=True)
+    ]
+    inputs = [
+        member.input_labels[: len(member.input_labels) // member.n_inputs * n]
+        for member, n in zip(members, repeats, strict=True)
+    ]
+    sizes = [len(one) for one in inputs]
+    starts = np.cumsum([0, *sizes])
+    labels = np.repeat(np.arange(len(members)), sizes), np.concatenate(inputs)
+    arrays = {name: np.empty((len(X), starts[-1] + spare)) for name in ARRAYS[:4]}
     are_sound = True
 
     needs_input_variances = len(others) > 0 or None in quick
@@ -92,8 +101,8 @@ def mix_members(
     size = int(np.clip(len(X) // (4 * team.n_threads), MIN_ROWS, MAX_ROWS))
     is_first = quick[0] is not None
     ready = [
-        (one, Place(first, member.n_inputs, share, member.standardisation.y_mean, member.standardisation.y_scale))
-        for one, member, share, first in zip(quick, members, shares.tolist(), starts.tolist(), strict=False)
+        (one, Place(first, n, share, member.standardisation.y_mean, member.standardisation.y_scale))
+        for one, member, n, share, first in zip(quick, members, repeats, shares.tolist(), starts.tolist(), strict=False)
         if one is not None
     ]
 

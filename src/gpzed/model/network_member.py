@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -41,7 +42,7 @@ class NetworkMember:
         """Parts of a prediction: one, for the inputs expected."""
         return 1
 
-    @property
+    @cached_property
     def quick(self) -> QuickNetwork:
         """The network ready to predict complete rows."""
         return QuickNetwork(self.standardisation.whitening, self.lower, self.upper, self.network.layers)

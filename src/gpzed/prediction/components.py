@@ -15,7 +15,7 @@ from gpzed.compiled import substitute
 from gpzed.compiled.binding import is_compiled
 from gpzed.compiled.points import mixture_moments
 from gpzed.prediction import checks
-from gpzed.prediction.compact import AT_ONCE, SLOTS, SPECK, Compact, compact
+from gpzed.prediction.compact import AT_ONCE, REACH, SLOTS, SPECK, Compact, compact
 from gpzed.prediction.mixture import (
     UNCUT,
     Mixture,
@@ -119,7 +119,7 @@ class Components:
         arrays = [getattr(self, name) for name in ARRAYS]
         if self._has_exact_inputs:
             arrays[-1] = None
-        return Compact(*substitute(compact)(*arrays, slots=SLOTS, light=SPECK, at_once=AT_ONCE))
+        return Compact(*substitute(compact)(*arrays, slots=SLOTS, light=SPECK, at_once=AT_ONCE, reach=REACH))
 
     def take(self, rows: AnyArray | slice) -> Components:
         """Return the components of some of the objects."""

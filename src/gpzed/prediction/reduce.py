@@ -30,7 +30,7 @@ from gpzed.prediction.mixture import row_chunks, tail_moments
 
 MOST = 8
 """Gaussians per object at most."""
-TOLERANCE = 0.05
+TOLERANCE = 0.025
 """Bound of the information that merging may lose, in nats; the loss is a tenth of it or less."""
 LIGHT = 1e-3
 """Weight below which components are merged with each other alone."""

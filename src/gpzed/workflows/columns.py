@@ -11,14 +11,13 @@ import numpy as np
 from gpzed._types import AnyArray
 from gpzed.catalog import Lists, Note
 from gpzed.config import PredictConfig
-from gpzed.engine.threads import Team
 from gpzed.errors import ConfigError
 from gpzed.evaluation.risk import CATASTROPHIC, outlier_risk
 from gpzed.prediction import Prediction
 from gpzed.prediction.reduce import MOST, count, reduced
 
-BLOCK_ROWS = 2048
-"""Rows that a thread makes columns of at once: their Gaussians stay in the cache."""
+BLOCK_ROWS = 4096
+"""Rows of which columns are made at once: their Gaussians stay in the cache."""
 BASE_COLUMNS = ("z_phot", "z_mean", "z_std", "z_var_model", "z_var_noise", "z_var_input", "z_coverage", "z_flags")
 """Columns that are always written."""
 RISK = "z_risk"
@@ -153,16 +152,13 @@ def grouped(names: Sequence[str]) -> str:
     return ", ".join(shown) + (f", and the densities in {', '.join(densities)}" if densities else "")
 
 
-def tabulate(prediction: Prediction, options: PredictConfig, n_threads: int | None = 1) -> AnyArray:
-    """Return the columns of a prediction as a structured array; the options are settled. All cores if None."""
+def tabulate(prediction: Prediction, options: PredictConfig) -> AnyArray:
+    """Return the columns of a prediction as a structured array; the options are settled."""
     values = np.empty(len(prediction), dtype=column_dtype(options, prediction.n_components))
     prediction = quoted(prediction, options)
-
-    def work(start: int) -> None:
+    for start in range(0, len(prediction), BLOCK_ROWS):
         rows = slice(start, start + BLOCK_ROWS)
         _fill(values[rows], prediction[rows], options)
-
-    Team(n_threads).map(work, range(0, len(prediction), BLOCK_ROWS))
     return values
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 import gpzed
 from gpzed._files import write_atomically
-from gpzed._types import FloatArray
+from gpzed._types import AnyArray, FloatArray, IntArray
 from gpzed.catalog import (
     Catalog,
     CatalogInfo,
@@ -25,6 +25,7 @@ from gpzed.catalog import (
     local_path,
 )
 from gpzed.config import PredictConfig, RunConfig, SchemaConfig
+from gpzed.engine.threads import Team
 from gpzed.errors import ModelFormatError
 from gpzed.features import FeatureTransformer, Flag, flag_legend
 from gpzed.model import GPzRegressor
@@ -34,7 +35,7 @@ from gpzed.model.modelfile import ModelFile, pack_model, unpack_model
 from gpzed.model.records import from_parts, to_parts
 from gpzed.prediction import Prediction
 from gpzed.workflows.cautions import Seen, cautions, refuse_other_units, strange_units, units_are_stated, warn_all
-from gpzed.workflows.columns import column_notes, quoted, settled
+from gpzed.workflows.columns import BLOCK_ROWS, column_dtype, column_notes, quoted, settled, tabulate
 from gpzed.workflows.inputs import Inputs, make_inputs, needed_columns
 from gpzed.workflows.photoz_catalog import PhotozCatalog
 from gpzed.workflows.schema import absent_bands_text, matching_schema
@@ -123,7 +124,13 @@ class PhotozModel:
         return PhotozCatalog(quoted(prediction, options), table, found, options, report, metadata)
 
     def predict_inputs(
-        self, X: FloatArray, flags: Any, X_std: FloatArray | None = None, *, exact: bool = False
+        self,
+        X: FloatArray,
+        flags: Any,
+        X_std: FloatArray | None = None,
+        *,
+        exact: bool = False,
+        lean: bool = False,
     ) -> Prediction:
         """Predict for inputs and their flags; objects without a measurement get the prior.
 
@@ -133,7 +140,7 @@ class PhotozModel:
         flags : ndarray of uint32 of shape (n,)
         X_std : ndarray of shape (n, d), or None
             Errors of the inputs, if the features have them as noise.
-        exact : bool
+        exact, lean : bool
             As in `GPzRegressor.predict_distribution`.
 
         Returns
@@ -141,7 +148,7 @@ class PhotozModel:
         Prediction
             With `flags`; objects that the training rows do not cover are flagged here.
         """
-        prediction = self.regressor.predict_distribution(X, X_std=X_std, exact=exact)
+        prediction = self.regressor.predict_distribution(X, X_std=X_std, exact=exact, lean=lean)
         blind = (flags & np.uint32(Flag.NO_MEASUREMENT)) != 0
         components = prediction.components.filled(blind, self.redshift_mean, self.redshift_variance)
         coverage = prediction.coverage
@@ -341,6 +348,37 @@ def predict_rows(
     prediction = model.predict_inputs(inputs.X, inputs.flags, inputs.X_std, exact=exact)
     seen = Seen.of(Scale.of(inputs.photometry), prediction.flags, _cost_of_absence(model, schema, inputs))
     return prediction, inputs.photometry.report, seen
+
+
+def tabulate_rows(
+    model: PhotozModel, table: Catalog, schema: PhotometrySchema, options: PredictConfig
+) -> tuple[AnyArray, SentinelReport, Seen]:
+    """Return the columns of predictions for the rows of a table, a structured array; the options are settled.
+
+    Block by block, so that the Gaussians they come from stay in the cache; complete rows apart from those with gaps,
+    which have more of them.
+    """
+    inputs = make_inputs(table, schema, model.sentinels, model.transformer)
+    values = np.empty(len(table), dtype=column_dtype(options, model.n_components))
+    single = model.with_threads(1)
+
+    def work(rows: slice | IntArray) -> None:
+        X_std = None if inputs.X_std is None else inputs.X_std[rows]
+        prediction = single.predict_inputs(
+            inputs.X[rows], inputs.flags[rows], X_std, exact=options.exact, lean=options.pdf != "full"
+        )
+        values[rows] = tabulate(prediction, options)
+
+    gaps = np.isnan(inputs.X).any(axis=1)
+    blocks: list[slice | IntArray] = []
+    if gaps.any():
+        for rows in (np.flatnonzero(gaps), np.flatnonzero(~gaps)):
+            blocks += np.array_split(rows, -(-len(rows) // BLOCK_ROWS)) if len(rows) else []
+    else:
+        blocks += [slice(start, start + BLOCK_ROWS) for start in range(0, len(table), BLOCK_ROWS)]
+    Team(model.regressor.n_threads).map(work, blocks)
+    cost = _cost_of_absence(model, schema, inputs)
+    return values, inputs.photometry.report, Seen.of(Scale.of(inputs.photometry), values["z_flags"], cost)
 
 
 def _cost_of_absence(model: PhotozModel, schema: PhotometrySchema, inputs: Inputs) -> tuple[float, float] | None:

@@ -29,8 +29,7 @@ from gpzed.features import count_flags
 from gpzed.progress import Progress, Task
 from gpzed.workflows.background import quick_handover, read_ahead, write_behind
 from gpzed.workflows.cautions import Seen, refuse_other_units, warn_all
-from gpzed.workflows.columns import tabulate
-from gpzed.workflows.model import PhotozModel, load_photoz_model, predict_rows
+from gpzed.workflows.model import PhotozModel, load_photoz_model, tabulate_rows
 from gpzed.workflows.outputs import open_outputs
 from gpzed.workflows.photoz_catalog import PhotozCatalog
 from gpzed.workflows.prediction_plan import PredictionPlan, PredictionRequest, PredictReport, plan_prediction
@@ -241,9 +240,9 @@ class PredictionRun:
             yield index, table, values, is_new
 
     def _compute(self, table: Catalog) -> AnyArray:
-        prediction, report, seen = predict_rows(self.model, table, self.plan.schema, exact=self.plan.options.exact)
+        values, report, seen = tabulate_rows(self.model, table, self.plan.schema, self.plan.options)
         self.sentinels = report if self.sentinels is None else self.sentinels + report
         if self.seen is None:
             refuse_other_units(self.model.scale, seen, self.plan.info.path, self.plan.units_are_stated)
         self.seen = seen if self.seen is None else self.seen + seen
-        return tabulate(prediction, self.plan.options, self.model.regressor.n_threads)
+        return values

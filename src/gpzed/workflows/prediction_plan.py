@@ -196,7 +196,7 @@ def plan_prediction(request: PredictionRequest, *, to_folder: bool = False) -> P
         options,
         read,
         kept,
-        options.chunk_rows or _chunk_rows(info, read, model.n_components),
+        options.chunk_rows or _chunk_rows(info, read, column_dtype(options, model.n_components).itemsize),
         output,
         request.format,
         kind,
@@ -234,8 +234,8 @@ def _pointing(metadata: dict[str, Any], pdf_file: Path) -> dict[str, Any]:
     return {**metadata, "gpzed_pdf": {**metadata["gpzed_pdf"], "file": pdf_file.name}}
 
 
-def _chunk_rows(info: CatalogInfo, names: list[str], n_components: int) -> int:
+def _chunk_rows(info: CatalogInfo, names: list[str], added: int) -> int:
+    """Return how many rows to read at once, each with so many bytes of predictions."""
     kinds = [info.dtypes.get(name, "float64") for name in names]
     read = sum(64 if kind == "str" else np.dtype(kind).itemsize for kind in kinds)
-    predicted = 5 * 8 * n_components  # weights, means and three parts of the variance
-    return int(np.clip(CHUNK_BYTES // max(read, predicted), 1024, MAX_CHUNK_ROWS))
+    return int(np.clip(CHUNK_BYTES // (read + added), 1024, MAX_CHUNK_ROWS))
