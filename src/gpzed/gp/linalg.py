@@ -45,7 +45,7 @@ class Factor:
         return self.rcond > WELL_CONDITIONED
 
     def rounded(self) -> Factor:
-        """Return the factor in numbers that single precision holds, if it is conditioned for that: shorter in a file."""
+        """Return the factor in numbers that single precision holds, shorter in a file, if that does no harm."""
         if self.rcond < SINGLE_CONDITIONED:
             return self
         return Factor(self.L.astype(np.float32).astype(np.float64), self.s, self.jitter, self.rcond)
