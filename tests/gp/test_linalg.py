@@ -163,3 +163,18 @@ def test_singular_shapes_are_a_step_to_be_shortened():
     Lambda[:, 0, 0] = 1.0
     with pytest.raises(NumericalError, match="singular"):
         substitute(common_shape)(Lambda, 1.0)
+
+
+def test_a_rounded_factor_gives_the_same_variances_and_ill_conditioned_ones_stay() -> None:
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((400, 30))
+    factor = cholesky(A.T @ A)
+    rounded = factor.rounded()
+    assert (rounded.L.astype(np.float32) == rounded.L).all()
+    assert (rounded.L != factor.L).any()
+    Phi = rng.standard_normal((30, 50))
+    variance = [np.square(one.whitener @ Phi).sum(axis=0) for one in (factor, rounded)]
+    np.testing.assert_allclose(*variance, rtol=1e-6)
+    A[:, 0] = A[:, 1] + 1e-5 * A[:, 0]
+    poor = cholesky(A.T @ A)
+    assert poor.rounded() is poor

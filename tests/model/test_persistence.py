@@ -317,6 +317,11 @@ def raw(text, arrays=b""):
         raw(json.dumps({"header": {}, "arrays": [["a", "<f8", [-1]]]}).encode(), bytes(8)),
         raw(json.dumps({"header": {}, "arrays": [["a", "nonsense", [1]]]}).encode(), bytes(8)),
         raw(json.dumps({"header": {}, "arrays": [["a", "<f8"]]}).encode(), bytes(8)),
+        raw(json.dumps({"header": {}, "arrays": [["a", "<f8", [1], "<f8"]]}).encode(), bytes(8)),
+        raw(json.dumps({"header": {}, "arrays": [["a", "<i8", [2], "<f4", False]]}).encode(), bytes(8)),
+        raw(json.dumps({"header": {}, "arrays": [["a", "<f8", [1, 2], "<f8", True]]}).encode(), bytes(8)),
+        raw(json.dumps({"header": {}, "arrays": [["a", "<f8", [9, 9], "<f4", True]]}).encode(), bytes(8)),
+        raw(json.dumps({"header": {}, "arrays": [["a", "<f8", [1], "<f8", 0]]}).encode(), bytes(8)),
         raw(b'{"header": ' + b"[" * 100_000 + b"]" * 100_000 + b', "arrays": []}'),
         raw(json.dumps({"header": {}, "arrays": [["a", "<f8", [10**30]]]}).encode(), bytes(8)),
         raw(b'{"header": {"pipeline": ' + b"[" * 900 + b"]" * 900 + b'}, "arrays": []}'),
@@ -341,6 +346,11 @@ def raw(text, arrays=b""):
         "negative",
         "no such type",
         "no shape",
+        "stored how",
+        "whole numbers as single",
+        "no triangle",
+        "triangle beyond the end",
+        "lower a number",
         "deep",
         "huge",
         "900 levels",
@@ -472,3 +482,25 @@ def test_container_round_trip(data):
         assert got[name].shape == array.shape
         assert got[name].dtype == array.dtype.newbyteorder("=")
         assert got[name].flags.writeable
+
+
+def test_arrays_come_back_as_they_were_and_take_no_more_than_they_must() -> None:
+    rng = np.random.default_rng(0)
+    lower = np.tril(rng.standard_normal((40, 40)))
+    arrays = {
+        "lower": lower,
+        "single lower": lower.astype(np.float32).astype(np.float64),
+        "single": np.array([[0.5, np.nan], [np.inf, -0.0]]),
+        "double": np.array([0.1, 1e300]),
+        "float32": np.ones((2, 3), np.float32),
+        "integers": np.arange(4).reshape(2, 2),
+        "empty": np.empty((0, 0)),
+        "number": np.array([[2.0]]),
+    }
+    payload = pack("model", 1, {}, arrays)
+    _, found = unpack(payload, "model", 1, source="here", error=ModelFormatError)
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(found[name], array)
+    numbers = 40 * 41 // 2
+    assert len(payload) < numbers * (8 + 4) + 800

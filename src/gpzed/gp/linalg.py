@@ -19,6 +19,8 @@ from gpzed._types import FloatArray
 from gpzed.errors import NumericalError
 
 MAX_JITTER = 1e-8
+SINGLE_CONDITIONED = 1e-6
+"""Reciprocal condition number above which a factor in single precision gives variances to 1e-6 or better."""
 WELL_CONDITIONED = 1e-9
 """Reciprocal condition number above which products with an explicit inverse are as good as solves."""
 
@@ -41,6 +43,12 @@ class Factor:
     def is_well_conditioned(self) -> bool:
         """Whether products with `inverse` are safe."""
         return self.rcond > WELL_CONDITIONED
+
+    def rounded(self) -> Factor:
+        """Return the factor in numbers that single precision holds, shorter in a file, if that does no harm."""
+        if self.rcond < SINGLE_CONDITIONED:
+            return self
+        return Factor(self.L.astype(np.float32).astype(np.float64), self.s, self.jitter, self.rcond)
 
     @cached_property
     def whitener(self) -> FloatArray:

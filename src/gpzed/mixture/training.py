@@ -124,7 +124,7 @@ def fit_heads(
         raise NumericalError("training of the heads broke down: their weights are not finite.")
     givens = refresh(heads, training, everything)
     offsets = fit_offsets(rows, givens, heads, layout, blurs)
-    factors = fit_head_posteriors(everything, heads, layout, blurs)
+    factors = tuple(factor.rounded() for factor in fit_head_posteriors(everything, heads, layout, blurs))
     blind = fit_head_posteriors(training, heads, layout, blurs)
     if valid is not None:
         shifts = NOISE_SHIFTS if calibrate_noise else np.zeros(1)

@@ -2,6 +2,7 @@
 
 Layout: 8 bytes of magic, a line ``kind version``, the length of the header (8 bytes, little-endian), the header as
 UTF-8 JSON, the arrays as raw little-endian bytes in the order of the header, and the SHA-256 of all that precedes.
+Numbers that single precision holds exactly are stored in it, and triangular matrices without their zeros.
 """
 
 from __future__ import annotations
@@ -56,11 +57,33 @@ def pack(kind: str, version: int, header: Mapping[str, Any], arrays: Mapping[str
         little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
         if little.dtype.str not in _DTYPES:
             raise TypeError(f"array {name!r} has dtype {array.dtype}, which a gpzed file does not hold.")
-        index.append([name, little.dtype.str, list(array.shape)])
-        chunks.append(little.tobytes())
+        stored = _stored(little)
+        index.append([name, little.dtype.str, list(array.shape), stored.dtype.str, bool(stored.ndim < little.ndim)])
+        chunks.append(stored.tobytes())
     text = json.dumps({"header": dict(header), "arrays": index}, allow_nan=False).encode()
     body = b"".join([MAGIC, f"{kind} {version}\n".encode(), len(text).to_bytes(8, "little"), text, *chunks])
     return body + hashlib.sha256(body).digest()
+
+
+def _stored(array: AnyArray) -> AnyArray:
+    """Return what is stored of an array: single precision where it is exact, rows of a lower triangle one by one."""
+    if array.dtype == "<f8":
+        with np.errstate(over="ignore"):
+            single = array.astype("<f4")
+        array = single if np.array_equal(single, array, equal_nan=True) else array
+    if array.ndim == 2 and len(array) == array.shape[1] > 1 and not np.triu(array, 1).any():
+        return array[np.tril_indices(len(array))]
+    return array
+
+
+def _restored(values: AnyArray, dtype: str, shape: list[int], is_lower: bool) -> AnyArray:
+    """Undo `_stored`, in the byte order of this machine."""
+    wanted = np.dtype(dtype).newbyteorder("=")
+    if not is_lower:
+        return values.reshape(shape).astype(wanted)
+    array = np.zeros(shape, wanted)
+    array[np.tril_indices(shape[0])] = values
+    return array
 
 
 def unpack(
@@ -102,17 +125,22 @@ def _unpack_body(body: bytes, start: int) -> tuple[dict[str, Any], dict[str, Any
     if not isinstance(content, dict) or content.keys() != {"header", "arrays"} or type(content["header"]) is not dict:
         raise ValueError("no header and arrays")
     arrays: dict[str, AnyArray] = {}
-    for name, dtype, shape in content["arrays"]:
+    for name, dtype, shape, *more in content["arrays"]:
+        stored, is_lower = more or (dtype, False)
         if not isinstance(name, str) or name in arrays:
             raise ValueError(f"an array named {str(name)[:40]!r}, or two of that name")
-        if dtype not in _DTYPES:
-            raise ValueError(f"array {name!r} of type {str(dtype)[:40]!r}")
+        known = dtype in _DTYPES and (stored == dtype or (stored, dtype) == ("<f4", "<f8"))
+        if not known or type(is_lower) is not bool:
+            raise ValueError(f"array {name!r} of type {str(dtype)[:40]!r}, stored as {str(stored)[:40]!r}")
         if len(shape) > MAX_DIMENSIONS or not all(type(length) is int and length >= 0 for length in shape):
             raise ValueError(f"array {name!r} of shape {str(shape)[:40]}")
-        if math.prod(shape) * np.dtype(dtype).itemsize > len(body) - position:
+        if is_lower and (len(shape) != 2 or shape[0] != shape[1]):
+            raise ValueError(f"array {name!r} of shape {str(shape)[:40]}, no triangle")
+        count = shape[0] * (shape[0] + 1) // 2 if is_lower else math.prod(shape)
+        if count * np.dtype(stored).itemsize > len(body) - position:
             raise ValueError(f"array {name!r} of shape {str(shape)[:40]}, beyond the end")
-        values = np.frombuffer(body, np.dtype(dtype), math.prod(shape), position)
-        arrays[name] = values.reshape(shape).astype(values.dtype.newbyteorder("="))
+        values = np.frombuffer(body, np.dtype(stored), count, position)
+        arrays[name] = _restored(values, dtype, shape, is_lower)
         position += values.nbytes
     if position != len(body):
         raise ValueError(f"{len(body) - position} bytes that belong to no array")

@@ -20,6 +20,8 @@ from gpzed.catalog import PhotometrySchema
 from gpzed.config import RunConfig, option_docs, option_hints
 from gpzed.errors import ConfigError, SchemaError
 
+OF_CATALOGUE = dict.fromkeys(("bands", "err_bands", "redshift_col", "nondetect_val", "mag_limits"), SHARED_PARAMS)
+"""RAIL's own parameters that every informer has: which column is what, and what is no measurement."""
 PREFIXES = {
     "model": "",
     "training": "",

@@ -23,6 +23,7 @@ from gpzed.prediction import Prediction
 from gpzed.prediction.reduce import MOST
 from gpzed.workflows import PhotozModel, load_photoz_model, predict_columns, predict_table, train_table
 from rail.estimation.algos._gpzed_options import (
+    OF_CATALOGUE,
     check_names,
     informer_options,
     one_option,
@@ -109,13 +110,9 @@ class GPZedInformer(CatInformer):
     outputs = [("model", GPZedModelHandle)]
     config_options = CatInformer.config_options.copy()
     config_options.update(
-        bands=SHARED_PARAMS,
-        err_bands=SHARED_PARAMS,
+        **OF_CATALOGUE,
         ref_band=SHARED_PARAMS,
-        nondetect_val=SHARED_PARAMS,
         nonobserved_val=SHARED_PARAMS,
-        mag_limits=SHARED_PARAMS,
-        redshift_col=SHARED_PARAMS,
         id_col=SHARED_PARAMS,
         **informer_options(),
     )

@@ -19,7 +19,7 @@ from rail.estimation.informer import CatInformer
 from gpzed.catalog import PhotometrySchema
 from gpzed.config import RunConfig
 from gpzed.errors import ConfigError
-from rail.estimation.algos._gpzed_options import informer_options, run_config
+from rail.estimation.algos._gpzed_options import OF_CATALOGUE, informer_options, run_config
 from rail.estimation.algos.gpzed import GPZedEstimator, GPZedInformer, as_columns
 
 COST_WEIGHTS = {"normal": "none", "normalized": "redshift", "balanced": "balanced"}
@@ -127,11 +127,7 @@ class GPzCompatInformer(GPZedInformer):
     """
     config_options = CatInformer.config_options.copy()
     config_options.update(
-        bands=SHARED_PARAMS,
-        err_bands=SHARED_PARAMS,
-        redshift_col=SHARED_PARAMS,
-        nondetect_val=SHARED_PARAMS,
-        mag_limits=SHARED_PARAMS,
+        **OF_CATALOGUE,
         replace_error_vals=SHARED_PARAMS,
         train_frac=Param(float, 0.75, msg="Part of the rows to train on; the others choose the iterate"),
         seed=Param(int, 87, msg="Seed of all that is random, the choice of those rows included"),
