@@ -218,9 +218,10 @@ def _judge(work: Path, smooth: Smooth, fault: str, outcome: str, ended: Ended) -
 def _two_writers(bench: Bench, smooth: Smooth, rng: np.random.Generator) -> Case:
     """Start a job twice: one may be refused, but the output has to be whole."""
     job, fault = smooth.job, f"two writers in {smooth.job.name}"
+    delay = rng.uniform(0.0, 0.5) * smooth.seconds(is_fresh=False)
     with bench.workspace() as work:
         first = Child(job.to(work), bench.log)
-        time.sleep(rng.uniform(0.0, 0.5) * smooth.seconds(False))
+        time.sleep(delay)
         second = Child(job.to(work), bench.folder / "second.txt")
         ends = first.end(), second.end()
         for ended in ends:
