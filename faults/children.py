@@ -216,6 +216,7 @@ class Bench:
     def workspace(self) -> Iterator[Path]:
         """Make a folder for the outputs of one case."""
         work = self.folder / "work"
+        shutil.rmtree(work, ignore_errors=True)  # what a worker has written that outlived its client
         work.mkdir()
         try:
             yield work

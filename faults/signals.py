@@ -75,7 +75,7 @@ def run_each(each: int, done: Mapping[str, int], rng: np.random.Generator, folde
             due = [fault for fault in attempts if done.get(fault, 0) <= turn < wanted.get(fault, share)]
             if due and turn % MEASURED_EVERY == MEASURED_EVERY - 1:
                 for smooth in known.values():
-                    smooth.measure()
+                    smooth.measure(is_fresh=False)
             for fault in due:
                 assert threading.active_count() == 1, "a fork would find locks of other threads held for ever"
                 yield attempts[fault]()
@@ -111,37 +111,35 @@ class Smooth:
     def __init__(self, job: Job, bench: Bench) -> None:
         self.job, self._bench = job, bench
         self._seconds: dict[bool, deque[float]] = {False: deque(maxlen=3), True: deque(maxlen=3)}
-        self.content = self._run(is_fresh=False)
+        self.content = self._run(is_fresh=False)[0]  # its time is mostly that of imports
 
-    def measure(self) -> None:
+    def measure(self, is_fresh: bool) -> None:
         """Take the time of an undisturbed run, which has to give the same again."""
-        for is_fresh, taken in self._seconds.items():
-            if taken:
-                assert self._run(is_fresh) == self.content, f"{self.job.name} does not repeat itself"
-
-    def seconds(self, is_fresh: bool) -> float:
-        """Return how long it takes in a process forked from this one, or in a fresh one."""
-        if not self._seconds[is_fresh]:
-            self._run(is_fresh)
-        return median(self._seconds[is_fresh])
+        found, seconds = self._run(is_fresh)
+        assert found == self.content, f"{self.job.name} does not repeat itself"
+        self.note(is_fresh, seconds)
 
     def note(self, is_fresh: bool, seconds: float) -> None:
-        """Note how long it took once more."""
+        """Note how long it took in a process forked from this one, or in a fresh one."""
         self._seconds[is_fresh].append(seconds)
 
-    def _run(self, is_fresh: bool) -> object:
+    def seconds(self, is_fresh: bool) -> float:
+        """Return how long it takes."""
+        if not self._seconds[is_fresh]:
+            self.measure(is_fresh)
+        return median(self._seconds[is_fresh])
+
+    def _run(self, is_fresh: bool) -> tuple[object, float]:
         with self._bench.workspace() as work:
-            self.note(is_fresh, self._bench.must(self.job.to(work), is_fresh).seconds)
-            return content(work / self.job.output)
+            ended = self._bench.must(self.job.to(work), is_fresh)
+            return content(work / self.job.output), ended.seconds
 
 
 def _known(bench: Bench, jobs: list[Job]) -> dict[str, Smooth]:
-    """Run each job for the first time, and again when all that they need is imported here."""
+    """Run each job for the first time, after which all that they need is imported here."""
     known = {job.name: Smooth(job, bench) for job in {job.name: job for job in jobs}.values()}
     if any("local:2" in job.words for job in jobs):
         warm_up_workers()
-    for smooth in known.values():
-        smooth.measure()
     return known
 
 
@@ -220,9 +218,10 @@ def _judge(work: Path, smooth: Smooth, fault: str, outcome: str, ended: Ended) -
 def _two_writers(bench: Bench, smooth: Smooth, rng: np.random.Generator) -> Case:
     """Start a job twice: one may be refused, but the output has to be whole."""
     job, fault = smooth.job, f"two writers in {smooth.job.name}"
+    delay = rng.uniform(0.0, 0.5) * smooth.seconds(is_fresh=False)
     with bench.workspace() as work:
         first = Child(job.to(work), bench.log)
-        time.sleep(rng.uniform(0.0, 0.5) * smooth.seconds(False))
+        time.sleep(delay)
         second = Child(job.to(work), bench.folder / "second.txt")
         ends = first.end(), second.end()
         for ended in ends:

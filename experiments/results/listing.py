@@ -197,10 +197,11 @@ LISTED = (
             "fits --scale 40 --seed 1 --json",
             "catalogues --scale 5 --seed 1 --json",
             "models --scale 25 --seed 1 --json",
+            "guided --json",
         ),
         60,
         environment=".venv-scale",  # which has LSDB
-        costs=(*[60] * len(KINDS), 5000, 90, 900, 200, 600),
+        costs=(*[60] * len(KINDS), 5000, 90, 900, 200, 600, 300),
     ),
     Experiment(
         "paper-times",

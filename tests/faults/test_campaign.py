@@ -1,0 +1,43 @@
+"""What is counted, and what JSON lines say of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from faults.__main__ import main
+from faults.campaign import Case, Tally, tally_of
+
+
+def test_records_say_what_was_counted() -> None:
+    tally = Tally("signals", 3)
+    for number in range(5):
+        tally.add(Case("SIGKILL in predict many", "identical after resume", True, is_fresh=number == 0))
+    tally.add(Case("SIGHUP in train", "half a file", False))
+    whole, *faults = tally.records("--each 4")
+    assert (whole["run"], whole["cases"], whole["fresh"], whole["broken"]) == ("--each 4", 6, 1, 1)
+    assert whole["outcomes"] == "identical after resume 5, half a file 1"
+    assert [(one["fault"], one["command"], one["cases"], one["broken"]) for one in faults] == [
+        ("SIGHUP", "train", 1, 1),
+        ("SIGKILL", "predict many", 5, 0),
+    ]
+
+
+def test_a_campaign_in_parts_is_counted_from_its_file(tmp_path: Path) -> None:
+    line = {"fault": "SIGINT in nz", "outcome": "finished first", "held": True, "detail": "", "is_fresh": True}
+    lines = [json.dumps({**line, "seconds": 1.5, "commit": "1a2b3c4"})] * 3
+    (tmp_path / "log").write_text("\n".join(lines) + "\n")
+    tally = tally_of(tmp_path / "log", 0)
+    assert (tally.cases, tally.fresh, tally.seconds, tally.broken) == (3, 3, 4.5, [])
+
+
+def test_records_are_printed_as_the_command_that_makes_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["faults", "settings", "--scale", "0.01", "--json"])
+    assert main() == 0
+    whole, *faults = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (whole["run"], whole["cases"]) == ("settings --scale 0.01", 30)
+    assert sum(fault["cases"] for fault in faults) == 30
