@@ -12,6 +12,7 @@ from the target, for each a galaxy by its probability, and noise is added up to 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from gpzed.errors import CatalogError
 from gpzed.features.bands import POGSON, fluxes_of
 from gpzed.features.labels import Labels
 from gpzed.features.library import (
+    MAX_PRIOR_ROWS,
     MIN_GALAXIES,
     Galaxies,
     RedshiftPrior,
@@ -33,6 +35,7 @@ from gpzed.features.library import (
     interpolated,
     joined_galaxies,
 )
+from gpzed.features.weights import target_weights
 
 LIBRARY_SIZE = 8000
 MAX_OBJECTS = 5000
@@ -174,14 +177,32 @@ def dim(
         labels,
     )
     library, is_held = _library(filled, usable, held_out, reference, rng)
-    prior = fit_redshift_prior(filled.take(usable).magnitudes(reference), labels.z[usable], rng)
+    objects = target.take(rng.permutation(len(target.flux))[:MAX_OBJECTS])
+    prior = _prior(filled.take(usable), objects, reference, rng)
     log_trust = np.zeros(len(library.z))
     if simulated is not None:
         library = joined_galaxies([library, simulated])
         is_held = np.concatenate([is_held, rng.random(len(simulated.z)) < is_held.mean()])
         log_trust = np.concatenate([log_trust, np.full(len(simulated.z), np.log(SIMULATED_TRUST))])
-    objects = target.take(rng.permutation(len(target.flux))[:MAX_OBJECTS])
     return _drawn(objects, library, log_trust - np.log(counts_by_redshift(library.z)), is_held, prior, n, rng)
+
+
+def _prior(galaxies: Galaxies, objects: Survey, reference: int, rng: np.random.Generator) -> RedshiftPrior:
+    """Fit redshifts at a magnitude to galaxies with weights that give them the colours of the target where both are."""
+    galaxies = galaxies.take(rng.permutation(len(galaxies.z))[:MAX_PRIOR_ROWS])
+    typical, weights = objects.typical_error, np.ones(len(galaxies.z))
+    filled = Galaxies.of(
+        np.nan_to_num(objects.flux), np.broadcast_to(typical, objects.flux.shape), np.zeros(len(objects.flux))
+    )
+    own, wanted = (np.column_stack([part.magnitudes(j) for j in range(len(typical))]) for part in (galaxies, filled))
+    with suppress(CatalogError):  # nothing in common
+        weights = target_weights(_colours(own, reference), _colours(wanted, reference))
+    return fit_redshift_prior(own[:, reference], galaxies.z, weights)
+
+
+def _colours(magnitudes: FloatArray, reference: int) -> FloatArray:
+    """Return colours and the reference magnitude."""
+    return np.column_stack([np.diff(magnitudes, axis=1), magnitudes[:, reference]])
 
 
 def _library(
