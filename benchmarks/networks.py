@@ -71,9 +71,13 @@ def features(model: Any, training: Catalog, test: Catalog) -> tuple[np.ndarray, 
     """Return the inputs of the rivals: standardised colours, a magnitude, ln errors and marks of gaps."""
     photometry = [extract_photometry(table, model.schema, model.config.sentinels) for table in (training, test)]
     transformer = fit_transformer(photometry[0], FeatureConfig(errors="inputs"))
-    both = [transformer.transform(part).X for part in photometry]
-    n, b = len(both[0]), both[0].shape[1] // 2
-    X = np.concatenate(both)
+    return rival_inputs(*(transformer.transform(part).X for part in photometry))
+
+
+def rival_inputs(training: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the same from magnitudes and ln errors, NaN where there is none."""
+    n, b = len(training), training.shape[1] // 2
+    X = np.concatenate([training, test])
     gaps = np.isnan(X[:, :b])
     mean = np.nanmean(X[:n], axis=0)
     offset = np.nanmean(np.where(gaps, np.nan, X[:, :b] - mean[:b]), axis=1, keepdims=True)

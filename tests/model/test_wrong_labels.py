@@ -77,7 +77,9 @@ def test_a_stream_gives_the_rows_in_memory(sky):
     parts = [(X[i : i + 400], given[i : i + 400], np.ones(400), None, errors[:400]) for i in (0, 400, 800)]
     stream = make(1, **options).fit_stream(parts, validation_data=held)
     assert mll(stream, X[1200:], y[1200:]) == pytest.approx(mll(whole, X[1200:], y[1200:]), abs=0.1)
-    trusting = [make(1, **{**options, "wrong_labels": q}).fit_stream(parts, validation_data=held) for q in ("auto", 0.0)]
+    trusting = [
+        make(1, **{**options, "wrong_labels": q}).fit_stream(parts, validation_data=held) for q in ("auto", 0.0)
+    ]
     assert mll(trusting[0], X, y) == mll(trusting[1], X, y)  # chunks are not searched for wrong labels
 
 

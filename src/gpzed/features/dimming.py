@@ -12,6 +12,7 @@ from the target, for each a galaxy by its probability, and noise is added up to 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from gpzed.errors import CatalogError
 from gpzed.features.bands import POGSON, fluxes_of
 from gpzed.features.labels import Labels
 from gpzed.features.library import (
+    MAX_PRIOR_ROWS,
     MIN_GALAXIES,
     Galaxies,
     RedshiftPrior,
@@ -33,6 +35,7 @@ from gpzed.features.library import (
     interpolated,
     joined_galaxies,
 )
+from gpzed.features.weights import target_weights
 
 LIBRARY_SIZE = 8000
 MAX_OBJECTS = 5000
@@ -54,6 +57,8 @@ the prior, so that densities have wings where labels end."""
 SIMULATED_TRUST = 0.1
 """Weight of a simulated galaxy beside one with a spectrum."""
 STEPS = 5
+MIN_OVERLAP = 0.1
+"""Effective part of the galaxies with spectra that must look like objects of the target to be weighted like these."""
 PRIOR_PART = 0.5
 """Part of how frequent galaxies are that stays as the prior says: noisy objects would make a few of them stand out."""
 UNEXPLAINED = 1e-3
@@ -66,7 +71,7 @@ MUCH_SIGNAL = 0.5
 MIN_KEPT = 0.3
 """Part of the scale that fits best below which noise in the reference band may not lower it."""
 SEEN = 3.0
-"""Signal-to-noise ratio from which on a gap in the target is no non-detection: the band was not observed."""
+"""Signal-to-noise ratio from which on an object is seen: a gap there is no non-detection, the band was not observed."""
 
 
 class Survey(NamedTuple):
@@ -174,14 +179,36 @@ def dim(
         labels,
     )
     library, is_held = _library(filled, usable, held_out, reference, rng)
-    prior = fit_redshift_prior(filled.take(usable).magnitudes(reference), labels.z[usable], rng)
+    objects = target.take(rng.permutation(len(target.flux))[:MAX_OBJECTS])
+    prior = _prior(filled.take(usable), objects, reference, rng)
     log_trust = np.zeros(len(library.z))
     if simulated is not None:
         library = joined_galaxies([library, simulated])
         is_held = np.concatenate([is_held, rng.random(len(simulated.z)) < is_held.mean()])
         log_trust = np.concatenate([log_trust, np.full(len(simulated.z), np.log(SIMULATED_TRUST))])
-    objects = target.take(rng.permutation(len(target.flux))[:MAX_OBJECTS])
     return _drawn(objects, library, log_trust - np.log(counts_by_redshift(library.z)), is_held, prior, n, rng)
+
+
+def _prior(galaxies: Galaxies, objects: Survey, reference: int, rng: np.random.Generator) -> RedshiftPrior:
+    """Fit redshifts at a magnitude to galaxies, with weights that give them the colours of the target where both are.
+
+    Where few galaxies have all the weight, all count alike.
+    """
+    galaxies = galaxies.take(rng.permutation(len(galaxies.z))[:MAX_PRIOR_ROWS])
+    typical, weights = objects.typical_error, np.ones(len(galaxies.z))
+    filled = Galaxies.of(
+        np.nan_to_num(objects.flux), np.broadcast_to(typical, objects.flux.shape), np.zeros(len(objects.flux))
+    )
+    own, wanted = (np.column_stack([part.magnitudes(j) for j in range(len(typical))]) for part in (galaxies, filled))
+    with suppress(CatalogError):  # nothing in common
+        found = target_weights(_colours(own, reference), _colours(wanted, reference))
+        weights = found if found.sum() ** 2 / (found @ found) > MIN_OVERLAP * len(found) else weights
+    return fit_redshift_prior(own[:, reference], galaxies.z, weights)
+
+
+def _colours(magnitudes: FloatArray, reference: int) -> FloatArray:
+    """Return colours and the reference magnitude."""
+    return np.column_stack([np.diff(magnitudes, axis=1), magnitudes[:, reference]])
 
 
 def _library(
@@ -292,16 +319,17 @@ def _observe(
 ) -> tuple[Survey, FloatArray]:
     """Scale galaxies to objects, near to the `scale` that fits best, and add noise up to theirs; return scales, too.
 
-    With its noise, a galaxy has the flux of the object in the `reference` band: magnitudes are those of the target,
-    with its limit, and not blurred twice. A band is a gap where the flux came out below what the target detects, and
-    where the object has a gap though the galaxy would have been seen.
+    With its noise, a galaxy has the flux of an object that was seen in the `reference` band: magnitudes are those of
+    the target, with its limit, and not blurred twice. A band is a gap where the flux came out below what the target
+    detects, and where the object has a gap though the galaxy would have been seen.
     """
     error = np.where(np.isfinite(objects.error), objects.error, typical)
     noise = np.sqrt(np.maximum(error**2 - (scale[:, None] * galaxies.error) ** 2, 0.0))
     noise *= rng.standard_normal(noise.shape)
-    kept = np.nan_to_num(objects.flux[:, reference]) - noise[:, reference]
-    fitted = scale * galaxies.flux[:, reference]
-    scale = scale * np.where(kept > MIN_KEPT * fitted, kept / np.where(fitted > 0.0, fitted, 1.0), 1.0)
+    seen = np.nan_to_num(objects.flux[:, reference])
+    fitted, kept = scale * galaxies.flux[:, reference], seen - noise[:, reference]
+    keeps = (seen > SEEN * error[:, reference]) & (kept > MIN_KEPT * fitted)
+    scale = scale * np.where(keeps, kept / np.where(fitted > 0.0, fitted, 1.0), 1.0)
     flux = scale[:, None] * galaxies.flux
     noisy, error = flux + noise, np.maximum(error, scale[:, None] * galaxies.error)
     status = np.zeros(flux.shape, dtype=np.int8)

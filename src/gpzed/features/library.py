@@ -139,16 +139,14 @@ class RedshiftPrior:
         return np.asarray(a0 + a1 * beyond), np.asarray(np.clip(k0 + k1 * beyond, -1.0, 5.0))
 
 
-def fit_redshift_prior(magnitudes: FloatArray, z: FloatArray, rng: np.random.Generator) -> RedshiftPrior:
-    """Fit the distribution of redshifts at a magnitude to galaxies with known ones, by maximum likelihood."""
-    rows = rng.permutation(len(z))[:MAX_PRIOR_ROWS]
-    magnitudes, z = magnitudes[rows], z[rows]
-    pivot, faintest = float(magnitudes.mean()), float(np.quantile(magnitudes, 0.95))
+def fit_redshift_prior(magnitudes: FloatArray, z: FloatArray, weights: FloatArray) -> RedshiftPrior:
+    """Fit the distribution of redshifts at a magnitude to galaxies with known ones, by weighted maximum likelihood."""
+    pivot, faintest = float(np.average(magnitudes, weights=weights)), float(np.quantile(magnitudes, 0.95))
 
     def objective(values: FloatArray) -> float:
         prior = RedshiftPrior(tuple(float(value) for value in values), pivot, faintest)
         slopes = 0.5 * float(np.sum(np.square(values[[1, 3]] / 0.5)))  # a weak prior: few rows show no slope
-        return slopes / len(z) - float(np.mean(prior.log_density(z, magnitudes)))
+        return slopes / len(z) - float(np.average(prior.log_density(z, magnitudes), weights=weights))
 
     start = np.array([np.log(max(float(z.mean()), 1e-3)), 0.0, 1.0, 0.0])
     result = minimize(objective, start, method="Nelder-Mead", options={"maxiter": 2000, "xatol": 1e-3, "fatol": 1e-5})
