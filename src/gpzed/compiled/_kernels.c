@@ -392,8 +392,6 @@ static struct coverage_work divide_coverage(const struct coverage *c, double *ne
 
 #define CROWD 16 /* rows that are merged side by side */
 
-INLINE float *take_floats(double **next, size_t size) { return (float *)take(next, size / 2 + 1); }
-
 /* Memory of rows whose components are merged: these, what merging each pair costs, and what it costs anew. */
 struct merge_work {
     float *slots, *costs, *fresh;
