@@ -271,6 +271,15 @@ def test_an_interrupted_training_goes_on_as_if_nothing_had_happened(gappy, tmp_p
     np.testing.assert_array_equal(resumed.weights_, whole.weights_)
 
 
+def test_stages_are_repeated_where_enough_rows_have_gaps():
+    X, y = sky(600)
+    for n_gaps, n_stages in ((3, 1), (60, 3)):
+        gaps = X.copy()
+        gaps[:n_gaps, 0] = np.nan
+        model = quick(n_basis=4, max_iter=40, random_state=0).fit(gaps, y)
+        assert len(model.report_.n_rows) == n_stages
+
+
 def test_committees_and_functions(gappy):
     _, X, y = gappy
     model = quick(n_members=2, max_iter=10, density_components=2).fit(X, y)

@@ -105,7 +105,8 @@ def inputs(Xt: FloatArray) -> Any:
 def kept_size(n: int, n_weights: int) -> int:
     """Return the numbers that `forward` keeps of n rows for `backward`."""
     assert _library is not None
-    struct = fill("forward", inputs=fill("inputs", n=n), basis=fill("basis", m=n_weights))
+    struct: Any = STRUCTS["forward"]()
+    struct.inputs.n, struct.basis.m = n, n_weights
     return int(_library.gpzed_kept_size(ctypes.byref(struct)))
 
 

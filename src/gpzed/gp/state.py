@@ -40,7 +40,8 @@ def make_state(
 ) -> State:
     """Prepare the parameters for the kernels."""
     P, Gamma, structure = parameters.P, parameters.Gamma, layout.structure
-    blurred_bases = tuple(BlurredBasis(P, structure.expand(Gamma, layout.d), blur.V) for blur in blurs)
+    Lambda = structure.expand(Gamma, layout.d) if blurs else None
+    blurred_bases = () if Lambda is None else tuple(BlurredBasis(P, Lambda, blur.V) for blur in blurs)
     u = np.ascontiguousarray(parameters.u)
     return State(structure.basis(P, Gamma), u, parameters.b, layout.k, weighted_precision, blurred_bases)
 

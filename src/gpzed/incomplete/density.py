@@ -31,6 +31,8 @@ MIN_GAIN = 0.02
 """Log-likelihood per held-out row that another component must bring."""
 ROWS_PER_COMPONENT = 20
 """Rows per input that a component needs at least."""
+TRIAL_ROWS = 4000
+"""Rows by which the number of components is chosen, about."""
 MAX_STEPS, MIN_CHANGE = 500, 1e-7
 """Of the fit of one Gaussian; see `Density.fit`."""
 MIXTURE_STEPS, MIN_STEP_GAIN = 60, 1e-4
@@ -346,8 +348,9 @@ def choose_mixture(
     """Fit the mixture that held-out rows find most likely; a larger one only if that gains something."""
     if len(candidates) == 1 and len(rows.X) >= candidates[0] * ROWS_PER_COMPONENT * rows.X.shape[1]:
         return fit_mixture(gaussian, rows, candidates[0], rng)
+    tried = rng.random(len(rows.X)) < TRIAL_ROWS / len(rows.X)
     is_held = rng.random(len(rows.X)) < 0.2
-    train, held = rows.take(~is_held), rows.take(is_held)
+    train, held = rows.take(tried & ~is_held), rows.take(tried & is_held)
     best, best_score = 1, -np.inf
     for size in candidates:
         if size > 1 and len(train.X) < size * ROWS_PER_COMPONENT * rows.X.shape[1]:

@@ -86,8 +86,8 @@ class PatternTable:
 
     To train with, there is one Gaussian for all inputs, `single`: a row then has one part, that of its most likely
     component, or of `single` if none is likely or its pattern is `rare`. To let all components have a part, they would
-    have to be weighed by the targets in every step. `labels` are the pattern and component of each blur; `single` is
-    the last component.
+    have to be weighed by the targets in every step. `share` of the training rows are blurred. `labels` are the pattern
+    and component of each blur; `single` is the last component.
     """
 
     def __init__(
@@ -97,7 +97,9 @@ class PatternTable:
         patterns: Iterable[Pattern],
         single: Density | None = None,
         rare: Collection[Pattern] = (),
+        share: float = 1.0,
     ) -> None:
+        self.share = share
         self.inputs, self.whitening, self._n_own = inputs, whitening, len(inputs.density.weights)
         density = inputs.density if single is None or self._n_own == 1 else inputs.density.with_spare(single)
         incomplete = [pattern for pattern in patterns if not pattern.is_complete]

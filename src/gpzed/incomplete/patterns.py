@@ -204,6 +204,12 @@ class PatternMoments:
         return [one for one in self.patterns if one not in self.moments or self.moments[one].weight < COMMON_ROWS]
 
     @property
+    def uncertain_share(self) -> float:
+        """Part of the training rows in which something is missing or uncertain."""
+        weights = np.array([moments.weight for moments in self.moments.values()])
+        return float(weights @ [not pattern.is_complete for pattern in self.moments] / weights.sum())
+
+    @property
     def is_complete(self) -> bool:
         """Whether nothing is missing or uncertain in any training row."""
         return all(pattern.is_complete for pattern in self.moments)

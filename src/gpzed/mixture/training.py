@@ -35,7 +35,7 @@ TOLERANCE = 0.01
 NOISE_SHIFTS = np.linspace(-1.0, 0.0, 11)
 """Corrections to ``ln beta`` of all heads among which the held-out rows choose."""
 BATCH_ROWS = 256
-GROUP_ROWS = 32
+GROUP_ROWS = 48
 """Rows that are blurred alike that go into the same batch, where inputs are uncertain."""
 BATCHES_PER_EPOCH = 80
 """Batches grow where there would be more than these in a pass over the rows."""

@@ -126,7 +126,7 @@ def fit_standardisation(
         sample = data.sample(MIXTURE_ROWS, np.random.default_rng(0))
     inputs, single, moments = fit_inputs(summary, noise, sample, density_components)
     map_ = fit_whitening(moments, whitening)
-    table = PatternTable(inputs, map_, summary.patterns, single, summary.rare)
+    table = PatternTable(inputs, map_, summary.patterns, single, summary.rare, summary.uncertain_share)
     return Standardisation(map_, y_mean, y_scale, inputs, table)
 
 

@@ -29,6 +29,8 @@ FIRST_STAGE_ROWS = 12_000
 STAGE_FACTOR = 4
 UNCERTAIN_STAGES = 3
 """Stages over all rows where inputs are missing or noisy: between them the variance that these add is updated."""
+MIN_UNCERTAIN = 0.01
+"""Part of the rows with such inputs from which on there are these stages."""
 HEADS_PATIENCE = 15
 """Steps without a better score, at most, where heads follow: these train all parameters anew."""
 DOUBTFUL_STAGES = 5
@@ -149,7 +151,8 @@ class _Work:
         self.blurs = self.map.table.blurs
         sizes = data.stages(stage_sizes(data.n, training.coarse_to_fine and self.valid is not None))
         self.doubtful = data.has_doubts
-        repeats = DOUBTFUL_STAGES if self.doubtful else UNCERTAIN_STAGES if self.blurs else 1
+        uncertain = UNCERTAIN_STAGES if self.blurs and self.map.table.share > MIN_UNCERTAIN else 1
+        repeats = DOUBTFUL_STAGES if self.doubtful else uncertain
         self.sizes = sizes + sizes[-1:] * (repeats - 1)
         self.session.verify(self.layout.size, len(self.sizes))
 
