@@ -126,8 +126,10 @@ def mix_members(
     if spare:
         labels = np.append(labels[0], OF_ALL), np.append(labels[1], 0)
     components = Components(**arrays, member=labels[0], input=labels[1])
-    if not are_sound or len(others) or None in quick:
+    if not are_sound or None in quick:
         _verify(components)
+    elif len(others):
+        _verify(components.take(others))
     return components
 
 

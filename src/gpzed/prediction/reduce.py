@@ -64,9 +64,10 @@ def reduced(components: Components, lower: float | None) -> Gaussians:
     """Return the mixtures of few Gaussians, in float32, that stand for those of many, cut at `lower`."""
     n = len(components)
     out = Gaussians(*(np.empty((n, MOST), dtype=np.float32) for _ in Gaussians._fields))
-    for rows in row_chunks(n, components.n_components):
-        mixtures = components.take(rows).compact
-        w, m, v = substitute(merge)(*mixtures, most=MOST, light=LIGHT, tolerance=TOLERANCE, lower=lower, uncut=NEAR_CUT)
+    mixtures = components.compact
+    for rows in row_chunks(n, mixtures.weights.shape[1]):
+        part = (array[rows] for array in mixtures)
+        w, m, v = substitute(merge)(*part, most=MOST, light=LIGHT, tolerance=TOLERANCE, lower=lower, uncut=NEAR_CUT)
         if lower is not None:
             w, m, v = _before_cut(w, m, v, lower)
         for values, given in zip(out, rounded(w, m, np.sqrt(v)), strict=True):
