@@ -98,7 +98,7 @@ def mix_members(
     needs_input_variances = len(others) > 0 or None in quick
     shape = arrays["weights"].shape
     arrays["input_variances"] = np.zeros(shape) if needs_input_variances else no_input_variances(shape)
-    size = int(np.clip(len(X) // (4 * team.n_threads), MIN_ROWS, MAX_ROWS))
+    size = MAX_ROWS if team.n_threads == 1 else int(np.clip(len(X) // (4 * team.n_threads), MIN_ROWS, MAX_ROWS))
     is_first = quick[0] is not None
     ready = [
         (one, Place(first, n, share, member.standardisation.y_mean, member.standardisation.y_scale))
