@@ -43,8 +43,9 @@ def merging_rate(prediction: Prediction, repeat: int = 3) -> float:
     """Rows per second of CPU, one thread."""
     seconds = []
     for _ in range(repeat):
+        components = prediction.components.take(slice(None))  # which remembers nothing
         started = time.process_time()
-        reduced(prediction.components, prediction.lower)
+        reduced(components, prediction.lower)
         seconds.append(time.process_time() - started)
     return len(prediction) / min(seconds)
 

@@ -148,7 +148,12 @@ LISTED = (
         ),
         60,
     ),
-    scores("pdfs", "pdfs", each("--seed {} --catalogues {}", SEEDS, ("dc2", "boss", "deep", "vipers", "quasars")), 60),
+    scores(
+        "pdfs",
+        "pdfs",
+        each("--seed {} --catalogues {}", SEEDS, ("dc2", "boss", "deep", "vipers", "gama", "quasars")),
+        60,
+    ),
     Experiment("gallery", "defaults", "-m experiments.gallery", ("",), 60),
     Experiment("simulator", None, "benchmarks/simulator.py", each("--seed {}", SEEDS), 90),
     Experiment(

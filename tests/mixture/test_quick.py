@@ -96,6 +96,23 @@ def test_rows_with_gaps_beside_complete_ones_are_as_they_are_alone(model):
     np.testing.assert_array_equal(whole[gaps].std, exact.std)
 
 
+def test_gaussians_without_weight_may_be_left_out():
+    X, z = galaxies(900, 0)
+    X[::3, 1] = np.nan
+    model = GPzRegressor(
+        n_basis=20, n_members=2, n_heads=3, random_state=0, training=Training(tol=1e-3, n_epochs=20)
+    ).fit(X, z)
+    X = galaxies(300, 3)[0]
+    X[7] += 30.0  # not covered
+    whole, lean = model.predict_distribution(X), model.predict_distribution(X, lean=True)
+    assert lean.n_components < whole.n_components == model.n_components_
+    for name in ("mean", "model_variance", "noise_variance", "input_variance", "coverage"):
+        np.testing.assert_allclose(getattr(lean, name), getattr(whole, name), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(lean.log_pdf(0.7), whole.log_pdf(0.7), rtol=1e-9)
+    X[5, 1] = np.nan
+    assert model.predict_distribution(X, lean=True).n_components == model.n_components_
+
+
 def network(K):
     rng = np.random.default_rng(0)
     layers = tuple(rng.standard_normal(shape) / 3.0 for shape in ((6, 7), (8, 9), (10, 3 * K)))  # 3 inputs and 2 marks

@@ -124,6 +124,15 @@ def test_both_routes_agree(lanes, most, at):
 
 
 @pytest.mark.skipif(not is_compiled(), reason="not compiled")
+@pytest.mark.parametrize("lower", [None, 0.0])
+@pytest.mark.parametrize("at", [0.8, 0.1, -2.0])
+def test_both_routes_store_the_same(at, lower):
+    merged = reduce.merge(*mixtures(at=at), **LIMITS, lower=lower)
+    how = {"lower": lower, "uncut": reduce.NEAR_CUT, "cuts": reduce._cuts(), "digits": reduce.DIGITS}
+    np.testing.assert_array_equal(reduce.stored(*merged, **how), points.stored(*merged, **how))
+
+
+@pytest.mark.skipif(not is_compiled(), reason="not compiled")
 def test_what_a_row_gets_does_not_depend_on_its_neighbours(lanes):
     given = mixtures(40, 121, seed=5)
     whole = Prediction(*given, 0 * given[2]).components

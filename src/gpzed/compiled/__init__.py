@@ -38,6 +38,7 @@ TWINS = {
     "gpzed.model.coverage.read_density": "gpzed.compiled.coverage.read_density",
     "gpzed.prediction.compact.compact": "gpzed.compiled.points.compact",
     "gpzed.prediction.reduce.merge": "gpzed.compiled.points.merge",
+    "gpzed.prediction.reduce.stored": "gpzed.compiled.points.stored",
 }
 
 SLOWER = "training and prediction take about twice as long"

@@ -572,6 +572,84 @@ static double cut_excess(double a, double tail, double above)
 
 #include "_moments.h"
 
+/* Linear interpolation of y at x (n), increasing; the ends beyond. */
+static double interpolate(const double *x, const double *y, size_t n, double at)
+{
+    if (!(at > x[0]))
+        return y[0];
+    if (!(at < x[n - 1]))
+        return y[n - 1];
+    size_t low = 0, high = n - 1;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        low = x[middle] <= at ? middle : low;
+        high = x[middle] <= at ? high : middle;
+    }
+    return y[low] + (y[low + 1] - y[low]) / (x[low + 1] - x[low]) * (at - x[low]);
+}
+
+/* Gaussians whose parts above the cut are those of a row. */
+static void before_cut(const struct stored *c, double *w, double *m, double *v)
+{
+    double sum = 0.0;
+    int any = 0;
+    for (size_t k = 0; k < c->most; k++) {
+        double above = m[k] - c->lower, spread;
+        if (w[k] > 0.0 && above * fabs(above) < c->uncut * c->uncut * v[k]) {
+            double alpha = interpolate(c->ratios, c->cuts, c->n_cuts, v[k] / (above * above));
+            double std = above / tail_moments(alpha, c->series_from, &spread);
+            w[k] /= 0.5 * erfc(0.7071067811865476 * alpha);
+            m[k] = c->lower - alpha * std;
+            v[k] = std * std;
+            any = 1;
+        }
+        sum += w[k];
+    }
+    for (size_t k = 0; any && k < c->most; k++)
+        w[k] /= sum;
+}
+
+/* The largest power of two that is not more than x, a positive normal number. */
+INLINE double power_below(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits &= 0x7ff0000000000000;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+int gpzed_stored(const struct stored *c)
+{
+    for (size_t row = 0; row < c->n; row++) {
+        double *w = c->mixtures + row * c->most, *m = w + c->n * c->most, *v = m + c->n * c->most, left = 1.0 / c->weight_step;
+        size_t heaviest = 0;
+        if (c->lower > -INFINITY)
+            before_cut(c, w, m, v);
+        for (size_t k = 0; k < c->most; k++) {
+            left -= w[k] = rint(w[k] / c->weight_step);
+            heaviest = w[k] > w[heaviest] ? k : heaviest;
+        }
+        w[heaviest] += left;
+        for (size_t k = 0; k < c->most; k++) {
+            double std = sqrt(v[k]), unit = power_below(std), per_std = c->per_std / unit, per_mean = c->per_mean / unit;
+            double one[3] = {w[k] * c->weight_step, rint(m[k] * per_mean) / per_mean, rint(std * per_std) / per_std};
+            size_t at = k;
+            if (!(one[0] > 0.0))
+                one[1] = 0.0, one[2] = 1.0;
+            for (; at > 0 && w[at - 1] < one[0]; at--) {
+                w[at] = w[at - 1];
+                m[at] = m[at - 1];
+                v[at] = v[at - 1];
+            }
+            w[at] = one[0];
+            m[at] = one[1];
+            v[at] = one[2];
+        }
+    }
+    return 0;
+}
+
 static size_t widest = 0;
 
 void gpzed_set_lanes(size_t lanes) { widest = lanes; }

@@ -87,6 +87,31 @@ def merge(
     return merged[0], merged[1], merged[2]
 
 
+def stored(
+    weights: FloatArray,
+    means: FloatArray,
+    variances: FloatArray,
+    *,
+    lower: float | None,
+    uncut: float,
+    cuts: tuple[FloatArray, FloatArray],
+    digits: tuple[float, int, int],
+) -> FloatArray:
+    """Return merged mixtures as they are stored; see `gpzed.prediction.reduce`."""
+    n, most = weights.shape
+    mixtures = np.stack([weights, means, variances])
+    step, std_digits, mean_digits = digits
+    steps: dict[str, Any] = {
+        "weight_step": step,
+        "per_std": 2.0 ** (std_digits - 1),
+        "per_mean": 2.0 ** (mean_digits - 1),
+    }
+    bound: dict[str, Any] = {"lower": -np.inf if lower is None else lower, "uncut": uncut, "series_from": SERIES_FROM}
+    table: dict[str, Any] = {"n_cuts": len(cuts[0]), "cuts": cuts[0], "ratios": cuts[1]}
+    call("stored", n=n, most=most, **bound, **steps, **table, mixtures=mixtures)
+    return mixtures
+
+
 def mixture_moments(
     arrays: dict[str, FloatArray], members: IntArray, parts: IntArray, *, lower: float | None, **constants: Any
 ) -> FloatArray:

@@ -34,11 +34,10 @@ from gpzed.workflows.columns import (
     added_columns,
     as_lists,
     column_dtype,
-    predict_columns,
     settled,
 )
 from gpzed.workflows.inputs import needed_columns
-from gpzed.workflows.model import PhotozModel, load_photoz_model, predict_rows
+from gpzed.workflows.model import PhotozModel, load_photoz_model, predict_rows, tabulate_rows
 from gpzed.workflows.predict import undone_if_changed
 from gpzed.workflows.prediction_plan import PredictionRequest, PredictReport, check_pdf_output, manifest
 from gpzed.workflows.resume import FinishedChunks
@@ -161,11 +160,11 @@ def predict(
     kept = names if options.columns is None else [name for name in names if name in options.columns]
     if len(frame):
         table = Catalog({name: _numbers(frame[name], name) for name in needed_columns(found)})
-        prediction, _, seen = predict_rows(trained, table, found, exact=options.exact)
+        values, _, seen = tabulate_rows(trained, table, found, options)
         told = schema if isinstance(schema, SchemaConfig) else SchemaConfig()
         stated = units_stated or units_are_stated(found, told, {})
         refuse_other_units(trained.scale, seen, "the catalogue", stated)
-        columns = predict_columns(prediction, options)
+        columns = {name: np.ascontiguousarray(values[name]) for name in values.dtype.names or ()}
     else:
         dtype = column_dtype(options, trained.n_components)
         columns = {name: np.empty((0, *dtype[name].shape), dtype[name].base) for name in dtype.names or ()}

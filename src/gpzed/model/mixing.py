@@ -98,7 +98,7 @@ def mix_members(
     needs_input_variances = len(others) > 0 or None in quick
     shape = arrays["weights"].shape
     arrays["input_variances"] = np.zeros(shape) if needs_input_variances else no_input_variances(shape)
-    size = int(np.clip(len(X) // (4 * team.n_threads), MIN_ROWS, MAX_ROWS))
+    size = MAX_ROWS if team.n_threads == 1 else int(np.clip(len(X) // (4 * team.n_threads), MIN_ROWS, MAX_ROWS))
     is_first = quick[0] is not None
     ready = [
         (one, Place(first, n, share, member.standardisation.y_mean, member.standardisation.y_scale))
@@ -126,8 +126,10 @@ def mix_members(
     if spare:
         labels = np.append(labels[0], OF_ALL), np.append(labels[1], 0)
     components = Components(**arrays, member=labels[0], input=labels[1])
-    if not are_sound or len(others) or None in quick:
+    if not are_sound or None in quick:
         _verify(components)
+    elif len(others):
+        _verify(components.take(others))
     return components
 
 

@@ -44,9 +44,9 @@ DEEPEST_CUT = 1.0
 """Of a component that is stored, in standard deviations above its mean: it keeps its mean above the cut, and as much of
 its variance as that allows."""
 WEIGHT_STEP = 2.0**-14
-STD_DIGITS, MEAN_DIGITS = 8, 9
-"""Binary digits of a standard deviation, and of a mean in units of it: 0.2 and 0.2 % of the standard deviation may be
-lost. Weights are multiples of `WEIGHT_STEP`, and sum to 1 exactly."""
+DIGITS = WEIGHT_STEP, 8, 9
+"""The step of weights, which sum to 1 exactly, and binary digits of a standard deviation, and of a mean in units of it:
+0.2 and 0.2 % of the standard deviation may be lost."""
 
 
 class Gaussians(NamedTuple):
@@ -64,12 +64,12 @@ def reduced(components: Components, lower: float | None) -> Gaussians:
     """Return the mixtures of few Gaussians, in float32, that stand for those of many, cut at `lower`."""
     n = len(components)
     out = Gaussians(*(np.empty((n, MOST), dtype=np.float32) for _ in Gaussians._fields))
-    for rows in row_chunks(n, components.n_components):
-        mixtures = components.take(rows).compact
-        w, m, v = substitute(merge)(*mixtures, most=MOST, light=LIGHT, tolerance=TOLERANCE, lower=lower, uncut=NEAR_CUT)
-        if lower is not None:
-            w, m, v = _before_cut(w, m, v, lower)
-        for values, given in zip(out, rounded(w, m, np.sqrt(v)), strict=True):
+    mixtures = components.compact
+    for rows in row_chunks(n, mixtures.weights.shape[1]):
+        part = (array[rows] for array in mixtures)
+        w, m, v = substitute(merge)(*part, most=MOST, light=LIGHT, tolerance=TOLERANCE, lower=lower, uncut=NEAR_CUT)
+        few = substitute(stored)(w, m, v, lower=lower, uncut=NEAR_CUT, cuts=_cuts(), digits=DIGITS)
+        for values, given in zip(out, few, strict=True):
             values[rows] = given
     return out
 
@@ -151,14 +151,36 @@ def _is_near(above: FloatArray, v: FloatArray, uncut: float = NEAR_CUT) -> BoolA
     return np.asarray(above * np.abs(above) < uncut**2 * v)
 
 
-def _before_cut(w: FloatArray, m: FloatArray, v: FloatArray, lower: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+def stored(
+    weights: FloatArray,
+    means: FloatArray,
+    variances: FloatArray,
+    *,
+    lower: float | None,
+    uncut: float,
+    cuts: tuple[FloatArray, FloatArray],
+    digits: tuple[float, int, int],
+) -> FloatArray:
+    """Return weights, means and standard deviations (3, n, most) of merged mixtures as they are stored.
+
+    They are those before the cut, by a table of `_cuts`, with few digits: numbers that take less room.
+    """
+    w, m, v = weights, means, variances
+    if lower is not None:
+        w, m, v = _before_cut(w, m, v, lower, uncut, cuts)
+    return _rounded(w, m, np.sqrt(v), *digits)
+
+
+def _before_cut(
+    w: FloatArray, m: FloatArray, v: FloatArray, lower: float, uncut: float, table: tuple[FloatArray, FloatArray]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the Gaussians whose parts above the cut have these weights, means and variances."""
-    near = _is_near(m - lower, v)
+    near = _is_near(m - lower, v, uncut)
     near &= w > 0.0
     if not near.any():
         return w, m, v
     w, m, v = w.copy(), m.copy(), v.copy()
-    cuts, ratios = _cuts()
+    cuts, ratios = table
     above = m[near] - lower
     alpha = np.interp(v[near] / above**2, ratios, cuts)
     std = above / tail_moments(alpha)[0]
@@ -175,17 +197,19 @@ def _cuts() -> tuple[FloatArray, FloatArray]:
     return alpha, spread / above**2
 
 
-def rounded(w: FloatArray, m: FloatArray, s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return mixtures with numbers of few digits, which take less room; weights sum to 1 exactly."""
-    steps = np.rint(w / WEIGHT_STEP)
+def _rounded(
+    w: FloatArray, m: FloatArray, s: FloatArray, weight_step: float, std_digits: int, mean_digits: int
+) -> FloatArray:
+    """Return mixtures with numbers of few digits, heaviest first; weights sum to 1 exactly."""
+    steps = np.rint(w / weight_step)
     heaviest = steps.argmax(axis=1)
-    steps[np.arange(len(w)), heaviest] += 1.0 / WEIGHT_STEP - steps.sum(axis=1)
+    steps[np.arange(len(w)), heaviest] += 1.0 / weight_step - steps.sum(axis=1)
     used = steps > 0.0
     fraction, exponent = np.frexp(s)
-    s = np.ldexp(np.rint(np.ldexp(fraction, STD_DIGITS)), exponent - STD_DIGITS)
-    step = exponent - MEAN_DIGITS
+    s = np.ldexp(np.rint(np.ldexp(fraction, std_digits)), exponent - std_digits)
+    step = exponent - mean_digits
     m = np.ldexp(np.rint(np.ldexp(m, -step)), step)
-    few = steps * WEIGHT_STEP, np.where(used, m, 0.0), np.where(used, s, 1.0)
+    few = np.stack([steps * weight_step, np.where(used, m, 0.0), np.where(used, s, 1.0)])
     mixed_up = np.flatnonzero((np.diff(steps, axis=1) > 0.0).any(axis=1))  # by cuts, or by rounding
     order = np.argsort(-steps[mixed_up], axis=1, kind="stable")
     for values in few:
