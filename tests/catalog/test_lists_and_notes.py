@@ -71,7 +71,8 @@ def test_lists_of_others(tmp_path):
 
 def test_lists_within_structures(tmp_path):
     nested = [{"weight": [0.5, 0.5], "mean": [1.0, 2.0]}, None, {"weight": [1.0], "mean": [3.0]}]
-    pq.write_table(pa.table({"id": [1, 2, 3], "z_pdf": nested}), tmp_path / "t.parquet")
+    kind = pa.struct([("weight", pa.list_(pa.float64())), ("mean", pa.list_(pa.float64()))])
+    pq.write_table(pa.table({"id": [1, 2, 3], "z_pdf": pa.array(nested, kind)}), tmp_path / "t.parquet")
     info = catalog_info(tmp_path / "t.parquet")
     assert info.names == ("id", "z_pdf.weight", "z_pdf.mean")
     assert info.lists == {"z_pdf.weight", "z_pdf.mean"}
@@ -131,12 +132,18 @@ def test_astropy_and_pyarrow_see_the_notes(tmp_path):
 @pytest.mark.parametrize("suffix", [".ecsv", ".vot"])
 def test_masks_and_other_types_through_astropy(tmp_path, suffix):
     table = Catalog(
-        {"n": np.array([1, 2], np.uint32), "f": [0.5, 1.5], "t": np.array(["2026-11-16", "NaT"], "datetime64[D]")},
-        masks={"n": [False, True], "f": [True, False]},
+        {
+            "n": np.array([1, 2], np.uint32),
+            "b": np.array([0, 2], np.uint8),
+            "f": [0.5, 1.5],
+            "t": np.array(["2026-11-16", "NaT"], "datetime64[D]"),
+        },
+        masks={"n": [False, True], "b": [False, True], "f": [True, False]},
     )
     write_catalog(table, tmp_path / f"t{suffix}")
     back = read_catalog(tmp_path / f"t{suffix}")
-    assert back.mask("n").tolist() == [False, True]
+    assert back.mask("n").tolist() == back.mask("b").tolist() == [False, True]
+    assert back["b"][0] == 0
     assert back.mask("f").tolist() == [True, False]
     assert back["n"][0] == 1
     assert back["t"][0] == "2026-11-16"

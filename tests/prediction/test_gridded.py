@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 
 from gpzed.evaluation import evaluate
 from gpzed.prediction import GriddedPrediction, Prediction
@@ -29,7 +30,7 @@ def mixture() -> Prediction:
 
 
 def integral(values: np.ndarray) -> np.ndarray:
-    return np.trapezoid(values, FINE, axis=-1)
+    return trapezoid(values, FINE, axis=-1)
 
 
 def test_moments_scores_and_distribution_are_those_of_fine_sums(rough: GriddedPrediction) -> None:

@@ -95,7 +95,8 @@ class VotableWriter(_WholeWriter):
         for name in table.colnames:
             if table[name].dtype == np.uint64:
                 raise CatalogError(f"column {name!r} is uint64, which VOTable has not; write it as text or int64")
-            if table[name].dtype in (np.int8, np.uint16, np.uint32):
+            is_masked = np.ma.is_masked(table[name])
+            if table[name].dtype in (np.int8, np.uint16, np.uint32) or (is_masked and table[name].dtype == np.uint8):
                 table[name] = table[name].astype(f"i{max(2 * table[name].dtype.itemsize, 2)}")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -104,6 +105,10 @@ class VotableWriter(_WholeWriter):
         for field in resource.tables[0].fields:
             if field.datatype == "bit":  # which STILTS cannot read from BINARY2
                 field.datatype = "boolean"
+                field.converter = converters.get_converter(field)
+            column = table[field.name]
+            if np.ma.is_masked(column) and column.dtype.kind == "i":  # astropy 6 writes no mask without it
+                field.values.null = np.iinfo(column.dtype).min
                 field.converter = converters.get_converter(field)
         for key, text in metadata_entries(self._metadata).items():
             resource.infos.append(tree.Info(name=key, value=text))
