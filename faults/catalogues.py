@@ -84,7 +84,7 @@ class Attempt:
                 values = chunk[name]
                 if values.dtype.kind == "U":
                     seen += str(values[:20])
-                elif values.dtype.kind in "iuf" and (values == CANARY_NUMBER).any():
+                elif values.dtype.kind in "iuf" and CANARY_NUMBER in getattr(values, "values", values):
                     return False
             if rows > MAX_ROWS:
                 break

@@ -192,7 +192,7 @@ class Job:
 class Bench:
     """Inputs, jobs, and the outputs that these give when nobody disturbs them."""
 
-    def __init__(self, folder: Path, rows: int = 600) -> None:
+    def __init__(self, folder: Path, rows: int = 300) -> None:
         for module in ("astropy.io.fits", "h5py", "pyarrow.parquet", *(module for module, _, _ in COMMANDS.values())):
             importlib.import_module(module)  # once, for all children
         self.folder = folder
@@ -240,7 +240,7 @@ class Bench:
 
     def predict(self, suffix: str, source: str = "survey", *options: str) -> Job:
         """Return a prediction job of many chunks."""
-        words = ("predict", str(self.model), self.file(source), "--chunk-rows", "50", *options, "-o", "{out}")
+        words = ("predict", str(self.model), self.file(source), "--chunk-rows", "25", *options, "-o", "{out}")
         return Job(f"predict {source} {suffix}".strip(), words, f"out.{suffix}" if suffix else "out")
 
     def predict_locally(self) -> Job:

@@ -31,7 +31,7 @@ ABORTS, LAST_WORDS = (127, -6, 1), ("cannot allocate memory for thread-local dat
 
 def run(cases: int, rng: np.random.Generator, folder: Path) -> Iterator[Case]:
     """Let every command run out of memory at some point, or get by."""
-    bench = Bench(folder)
+    bench = Bench(folder, rows=1200)
     large = {suffix: _large(bench, suffix) for suffix in ("parquet", "csv", "hdf5", "fits")}
     jobs = [_on(large[suffix], bench, suffix) for suffix in large]
     options = ("--config", bench.file("run.toml"), *ONE, "-o", "{out}")

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -32,8 +32,10 @@ FRESH_SHARE = 0.05
 """Commands that are interrupted in a process with imports of its own; the others are forked from this one."""
 LESS_OFTEN = 4
 """Times less often that commands are interrupted which only read predictions and write something small."""
-MEASURED_EVERY = 5
-"""Turns after which the time of an undisturbed run is taken again: other work on the machine comes and goes."""
+MORE_OFTEN = {"train": 3.0, "report": 3.0}
+"""How much earlier their turn comes: of predictions there are eight kinds."""
+MEASURED_EVERY = 200
+"""Cases after which the time of an undisturbed run is taken again: other work on the machine comes and goes."""
 
 
 def run(cases: int, rng: np.random.Generator, folder: Path) -> Iterator[Case]:
@@ -61,24 +63,30 @@ def run_each(each: int, done: Mapping[str, int], rng: np.random.Generator, folde
     bench = Bench(folder)
     with contextlib.ExitStack() as stack:
         known = _known(bench, [*_jobs(bench, stack, True), *bench.others()])
-        share = -(-each // len(SIGNALS))
-        wanted: dict[str, int] = {}
         attempts: dict[str, Callable[[], Case]] = {}
         for smooth, chosen in product(known.values(), SIGNALS):
-            fault = fault_of(chosen, smooth.job)
-            attempts[fault] = partial(_interrupt_at_random, bench, smooth, chosen, rng)
-            wanted[fault] = -(-share // LESS_OFTEN) if smooth.job in bench.others() else share
+            attempts[fault_of(chosen, smooth.job)] = partial(_interrupt_at_random, bench, smooth, chosen, rng)
         for smooth in (list(known.values())[number] for number in PAIRED):
             attempts[f"two writers in {smooth.job.name}"] = partial(_two_writers, bench, smooth, rng)
             attempts[f"resumed as another run in {smooth.job.name}"] = partial(_another_run, bench, smooth, rng)
-        for turn in range(share):
-            due = [fault for fault in attempts if done.get(fault, 0) <= turn < wanted.get(fault, share)]
-            if due and turn % MEASURED_EVERY == MEASURED_EVERY - 1:
+        for number, fault in enumerate(_in_turn(attempts, -(-each // len(SIGNALS)), bench, done)):
+            if number % MEASURED_EVERY == MEASURED_EVERY - 1:
                 for smooth in known.values():
                     smooth.measure(is_fresh=False)
-            for fault in due:
-                assert threading.active_count() == 1, "a fork would find locks of other threads held for ever"
-                yield attempts[fault]()
+            assert threading.active_count() == 1, "a fork would find locks of other threads held for ever"
+            yield attempts[fault]()
+
+
+def _in_turn(faults: Iterable[str], share: int, bench: Bench, done: Mapping[str, int]) -> list[str]:
+    """Return what is to be done: `share` times each fault, so that a campaign cut short has enough of every command."""
+    small = {job.name for job in bench.others()}
+    listed = []
+    for fault in faults:
+        command = fault.partition(" in ")[2]
+        often = 1.0 / LESS_OFTEN if command in small else MORE_OFTEN.get(command, 1.0)
+        wanted = -(-share // LESS_OFTEN) if command in small else share
+        listed += [((count + 1) / often, fault) for count in range(done.get(fault, 0), wanted)]
+    return [fault for _, fault in sorted(listed, key=lambda place: place[0])]
 
 
 def fault_of(chosen: signal.Signals, job: Job) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from faults import models
-from faults.files import FAULTS
+from faults.files import FAULTS, Parts
 
 
 def test_garbled_models_are_refused_or_sound(tmp_path):
@@ -20,3 +20,13 @@ def test_garbled_models_are_refused_or_sound(tmp_path):
 def test_a_file_without_a_fault_is_sound(tmp_path):
     for path in models.make_models(tmp_path):
         assert models.judge("none", path, "").outcome == "sound predictions"
+
+
+@pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
+@pytest.mark.parametrize("key", ["bands", "magnitudes", "colours", "undetected", "unobserved"])
+def test_magnitudes_of_training_for_too_few_bands_are_refused(tmp_path, key):
+    """Predictions broke down over them."""
+    parts = Parts.of(models.make_models(tmp_path)[-1].read_bytes(), "model")
+    parts.header["pipeline"]["scale"][key].pop()
+    (tmp_path / "short.gpzed").write_bytes(parts.sealed())
+    assert models.judge("short", tmp_path / "short.gpzed", "").outcome == "refused"

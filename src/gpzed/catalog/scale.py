@@ -98,6 +98,15 @@ class ScaleSummary:
     undetected: Floats  # (b,) share of the rows with nothing detected
     unobserved: Floats  # (b,) share of the rows without an observation
 
+    def __post_init__(self) -> None:
+        b = len(self.bands)
+        expected = {"magnitudes": b, "colours": max(b - 1, 0), "undetected": b, "unobserved": b}
+        for name, length in expected.items():
+            rows = getattr(self, name)
+            widths = {len(row) for row in rows} if name in ("magnitudes", "colours") else set()
+            if len(rows) != length or not widths <= {len(LEVELS)}:
+                raise ValueError(f"`scale/{name}` has {len(rows)} values; expected {length} for bands {self.bands}")
+
 
 LEVELS = (0.005, 0.05, 0.5, 0.95, 0.995)
 _N_BINS = round((HIGH - LOW) / BIN)

@@ -295,7 +295,11 @@ def _check_pipeline(stored: _Pipeline, regressor: GPzRegressor) -> None:
             raise ValueError(f"`features/{name}` has {len(getattr(features, name))} values; expected {allowed[-1]}")
     covariance = np.array(features.covariance)
     has_errors = regressor.members_[0].standardisation.inputs.errors is not None
-    if features.bands != stored.schema.bands or len(features.names) != d or features.has_noise != has_errors:
+    if (
+        not features.bands == stored.schema.bands == stored.scale.bands
+        or len(features.names) != d
+        or features.has_noise != has_errors
+    ):
         raise ValueError(f"features {features.names} of bands {features.bands} are not those of the model")
     if covariance.shape != (k, k) or not np.linalg.eigvalsh(covariance).min() > -1e-6 * np.abs(covariance).max():
         raise ValueError("`features/covariance` is no covariance")
