@@ -1,6 +1,6 @@
 """Other methods on the task sets of shift.py, each told of the target: the rows to be predicted, without redshifts.
 
-    .venv-networks/bin/python benchmarks/shift_rivals.py --methods stratlearn networks flexzboost pzflow --runs 2
+    .venv-networks/bin/python benchmarks/shift_rivals.py --methods stratlearn networks --runs 2 --seeds 0 1
 
 StratLearn (Autenrieth et al. 2024): a logistic regression tells training and target rows apart, both are cut into five
 strata by its probability, and each stratum of the target is predicted from that of the training rows, here by a forest

@@ -118,7 +118,9 @@ TABLES: dict[str, View] = {
         ("mll", "crps", "fr_0.05"),
     ),
     # spectra unlike the target, labels, gaps
-    "shift": View("shift", ("run",), ("outliers_0.2", "mll", "crps", "cde_loss", "pit_ks", "tomographic_means")),
+    "shift": View(
+        "shift shift-rivals", ("run",), ("outliers_0.2", "mll", "crps", "cde_loss", "pit_ks", "tomographic_means")
+    ),
     "shift-cells": View("shift", ("run",), tuple(f"coverage_68_by_magnitude.{cell}" for cell in range(6))),
     "nz": View("nz", ("kind", "bins"), ("inside", "pull_std", "inside_endless_labels", "pull_std_endless_labels")),
     "labels": View("labels", ("set", "wrong", "wrong_labels"), ("mll", "crps", "rmse", "sigma_nmad", "pit_ks")),

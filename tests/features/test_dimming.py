@@ -9,7 +9,8 @@ from scipy.integrate import trapezoid
 from gpzed.catalog.photometry import Photometry, SentinelReport, Status
 from gpzed.errors import CatalogError
 from gpzed.features.bands import POGSON
-from gpzed.features.dimming import UNKNOWN_PART, Survey, _observe, detection_limit, dim, explain, usable_galaxies
+from gpzed.features.dimming import UNKNOWN_PART, _observe, dim, explain
+from gpzed.features.fluxes import Survey, detection_limit, usable_galaxies
 from gpzed.features.labels import Labels
 from gpzed.features.library import Galaxies, counts_by_redshift, fit_redshift_prior, interpolated
 from gpzed.workflows.target import as_photometry

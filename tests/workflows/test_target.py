@@ -14,7 +14,7 @@ from gpzed.config import RunConfig
 from gpzed.errors import CatalogError, ConfigError, SchemaError
 from gpzed.evaluation import evaluate
 from gpzed.features.bands import POGSON
-from gpzed.features.dimming import Survey
+from gpzed.features.fluxes import Survey
 from gpzed.features.library import Galaxies
 from gpzed.simulate import simulate_survey
 from gpzed.workflows import plan_training

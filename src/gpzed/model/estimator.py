@@ -280,6 +280,7 @@ PAPER: dict[str, Any] = {
     "validation_fraction": 0.5,
     "calibrate": "none",
     "coverage": False,
+    "wrong_labels": 0.0,
     "training": Training(coarse_to_fine=False),
 }
 """Where the model of the paper differs from the defaults."""

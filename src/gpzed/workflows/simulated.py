@@ -12,7 +12,7 @@ from gpzed.catalog import PhotometrySchema, catalog_info, extract_photometry, re
 from gpzed.config import RunConfig
 from gpzed.errors import CatalogError, SchemaError
 from gpzed.features.bands import POGSON
-from gpzed.features.dimming import Survey, usable_galaxies
+from gpzed.features.fluxes import Survey, usable_galaxies
 from gpzed.features.library import Galaxies
 from gpzed.simulate import simulate_survey
 from gpzed.workflows.inputs import needed_columns

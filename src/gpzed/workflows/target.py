@@ -17,7 +17,8 @@ from gpzed.config import RunConfig
 from gpzed.errors import CatalogError, ConfigError, ConvergenceWarning
 from gpzed.features import MAX_TARGET_ROWS, Split, fit_transformer, photometry_rows, target_weights
 from gpzed.features.bands import POGSON
-from gpzed.features.dimming import Dimmed, Survey, dim
+from gpzed.features.dimming import Dimmed, dim
+from gpzed.features.fluxes import Survey
 from gpzed.features.labels import Labels
 from gpzed.model.coverage import fit_coverage
 from gpzed.progress import Progress
