@@ -112,7 +112,7 @@ LISTED = (
     scores(
         "networks",
         "networks",
-        each("--rows {} --n-test 3000 --seeds 0 1 2 --catalogues {}", (1000, 300, 3000), (*CATALOGUES, "taskset1")),
+        each("--rows {} --n-test 3000 --seeds 0 1 2 --catalogues {}", (1000, 300, 3000, 0), (*CATALOGUES, "taskset1")),
         240,
         environment=".venv-networks",
     ),
