@@ -64,7 +64,7 @@ def lowest(session: nox.Session) -> None:
     floors += [line for line in PROJECT["project"]["optional-dependencies"]["cli"] if not line.startswith("gpzed")]
     session.install(*(line.replace(">=", "==") + (".*" if line.count(".") < 2 else "") for line in floors))
     session.install("--no-deps", "-e", str(ROOT))
-    session.install("pytest", "pytest-xdist", "hypothesis")
+    session.install("pytest", "pytest-xdist", "hypothesis", "pyparsing<3.3")  # of which matplotlib 3.8 uses old names
     pytest(session, *MATHEMATICS, "tests/catalog", "tests/features", "tests/workflows", "tests/cli")
 
 

@@ -84,6 +84,7 @@ def test_lists_are_as_long_as_an_object_needs(folder: Path) -> None:
 
 
 def test_parquet_of_others_reads_the_lists(folder: Path) -> None:
+    pytest.importorskip("pandas")
     path = run(folder, "few.parquet")
     frame = pq.read_table(path).to_pandas()
     assert sum(frame["z_pdf_weight"][0]) == pytest.approx(1.0)
@@ -182,6 +183,8 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("output", ["resumed.parquet", "resumed.hdf5", "resumed.fits"])
 def test_resumed_runs_give_the_same_bytes(folder: Path, output: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if output.endswith("hdf5"):
+        pytest.importorskip("h5py", minversion="3.15", reason="earlier ones put the time into groups")
     module = importlib.import_module("gpzed.workflows.predict")
     options = PredictConfig(chunk_rows=60)
     first, apart = folder / f"first_{output}", folder / "first_pdf.parquet"

@@ -256,6 +256,8 @@ def test_a_resumed_run_is_byte_for_byte_the_uninterrupted_one(folder: Path, monk
 
 @pytest.mark.parametrize("suffix", ["fits", "hdf5", "csv"])
 def test_equal_runs_give_equal_files_in_every_format(suffix: str, folder: Path) -> None:
+    if suffix == "hdf5":
+        pytest.importorskip("h5py", minversion="3.15", reason="earlier ones put the time into groups")
     for name in ("one", "two"):
         predict(folder / "model.gpzed", folder / "survey.parquet", folder / f"{name}.{suffix}")
     assert (folder / f"one.{suffix}").read_bytes() == (folder / f"two.{suffix}").read_bytes()

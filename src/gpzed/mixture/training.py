@@ -124,8 +124,10 @@ def fit_heads(
         raise NumericalError("training of the heads broke down: their weights are not finite.")
     givens = refresh(heads, training, everything)
     offsets = fit_offsets(rows, givens, heads, layout, blurs)
-    factors = tuple(factor.rounded() for factor in fit_head_posteriors(everything, heads, layout, blurs))
-    blind = fit_head_posteriors(training, heads, layout, blurs)
+    factors, blind = (
+        tuple(factor.rounded() for factor in fit_head_posteriors(rows_seen, heads, layout, blurs))
+        for rows_seen in (everything, training)
+    )
     if valid is not None:
         shifts = NOISE_SHIFTS if calibrate_noise else np.zeros(1)
         state, by_blur = heads.state(layout, blurs), offsets_of(offsets, blurs)
