@@ -125,3 +125,17 @@ def test_ctrl_c_in_predicting_says_how_to_go_on(folder: Path, tmp_path: Path) ->
     assert process.returncode == 1
     assert "--resume" in err
     assert not out.exists()
+
+
+def test_an_interrupt_in_text_that_runs_as_code_leaves_the_exit_code(tmp_path):
+    """While dataclasses were being imported it made `python -m gpzed` end with Python's own signal."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import gpzed.cli\n"
+        "def main():\n"
+        "    try:\n        exec('raise KeyboardInterrupt')\n"
+        "    except KeyboardInterrupt:\n        return 1\n"
+        "gpzed.cli.main = main\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-m", "gpzed"], env=environment, check=False)
+    assert done.returncode == 1
