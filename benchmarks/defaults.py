@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -73,12 +74,12 @@ def main() -> None:
     seconds = round(time.process_time() - started, 1)
     base = {"catalogue": args.catalogue, "seed": args.seed, "n_train": len(training), "n_test": len(test)}
 
-    def say(what: str, variant: str, p: Prediction, **more: Any) -> None:
-        scores = evaluate(z, p)
+    def say(what: str, variant: str, scores: Mapping[str, float], **more: Any) -> None:
         emit({**base, "what": what, "variant": variant, **{key: round(scores[key], 5) for key in SCORES}, **more})
 
     p = predict_table(model, test)[0]
-    say("density", "gpzed", p, cpu_seconds=seconds, n_basis=model.regressor.n_basis_)
+    ours = evaluate(z, p)
+    say("density", "gpzed", ours, cpu_seconds=seconds, n_basis=model.regressor.n_basis_)
     quoted = {point: p.changed(point=point) for point in POINTS}
     quoted |= {f"best, c = {knee}": p.changed(point=at_knee(p, knee)) for knee in KNEES}
     for name, q in quoted.items():
@@ -88,13 +89,13 @@ def main() -> None:
     factor = {} if recalibration is None else {
         "factor": float(np.exp(recalibration.log_scale)), "wings": recalibration.wing_weight,
         "held_out": recalibration.n_rows}  # fmt: skip
-    say("recalibration", "none", without(model, test, recalibration=None))
-    say("recalibration", "global", p, **factor)
+    say("recalibration", "none", evaluate(z, without(model, test, recalibration=None)))
+    say("recalibration", "global", ours, **factor)
     plain, coverage = without(model, test, coverage=None), model.regressor.coverage_
-    say("coverage", "none", plain)
-    say("coverage", "wide Gaussian", p)
+    say("coverage", "none", evaluate(z, plain))
+    say("coverage", "wide Gaussian", ours)
     if p.coverage is not None and coverage is not None:
-        say("coverage", "wider", widened(plain, p.coverage, coverage))
+        say("coverage", "wider", evaluate(z, widened(plain, p.coverage, coverage)))
     columns, gaps = measured(test, model)
     cells = make_cells([*columns, p.z_phot], gaps)
     emit({**base, "what": "cells", "variant": "gpzed", **judge_cells(np.abs(p.cdf(z) - 0.5) < INSIDE / 2, cells)})
