@@ -119,7 +119,7 @@ LISTED = (
     scores(
         "shift",
         "shift",
-        each("--seeds {} --runs {}", SEEDS, ("1", "2", "2+weights", "2+target", "3", "3+target", "4+target")),
+        each("--seeds {} --runs {}", SEEDS, ("2+target", "3+target", "4+target", "3", "1", "2", "2+weights")),
         150,
     ),
     scores("nz", "nz", ("--mocks 42",), 120),
