@@ -114,7 +114,7 @@ def draw_options(kind: str, rng: np.random.Generator) -> dict[str, Any]:
 
 def draw_rows(kind: str, rng: np.random.Generator) -> Rows:
     """Draw rows to fit, few of them, with something odd about most."""
-    n, d = int(2 ** rng.uniform(1.0, 7.5)), int(rng.integers(1, 6))
+    n, d = int(2 ** (1.0 + 6.5 * rng.random() ** 1.5)), int(rng.integers(1, 6))
     X = rng.standard_cauchy((n, d)) if rng.random() < 0.2 else rng.standard_normal((n, d))
     for column in range(d):
         odd = rng.random()
