@@ -89,7 +89,7 @@ $(SANITIZED): hatch_build.py $(SOURCES) $(VENV)/.stamp
 sanitize: $(SANITIZED)
 	LD_PRELOAD="$(SANITIZERS)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 OMP_NUM_THREADS=1 \
 		$(BIN)/python -m pytest -n 2 -p no:cacheprovider --kernels $(SANITIZED) tests/compiled tests/gp tests/mixture \
-		tests/incomplete tests/prediction tests/engine tests/model/test_coverage.py $(PYTEST_ARGS)
+		tests/incomplete tests/prediction tests/model/test_coverage.py $(PYTEST_ARGS)
 
 .venv-lock/.stamp:
 	$(PYTHON) -m venv .venv-lock

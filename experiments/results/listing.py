@@ -207,14 +207,14 @@ LISTED = (
             *each("{} --json", KINDS),
             "--each 200 --json",
             "checkpoints --scale 10 --seed 1 --json",
-            "fits --scale 40 --seed 1 --json",
+            *each("fits --scale 10 --seed {} --json", tuple(range(1, 5))),
             "catalogues --scale 5 --seed 1 --json",
             "models --scale 25 --seed 1 --json",
             "guided --json",
         ),
         60,
         environment=".venv-scale",  # which has LSDB
-        costs=(*[60] * len(KINDS), 5000, 90, 900, 200, 600, 300),
+        costs=(*[60] * len(KINDS), 3000, 30, *[160] * 4, 70, 230, 300),
     ),
     Experiment(
         "paper-times",

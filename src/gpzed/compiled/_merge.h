@@ -6,16 +6,19 @@
  */
 #define crowd NAME(crowd_t)
 #define crowd_mask NAME(crowd_mask_t)
+#define crowd_bits NAME(crowd_bits_t)
 typedef float crowd __attribute__((vector_size(4 * CROWD), may_alias));
 typedef int32_t crowd_mask __attribute__((vector_size(4 * CROWD), may_alias));
+typedef uint32_t crowd_bits __attribute__((vector_size(4 * CROWD), may_alias));
 #define SELECT(mask, yes, no) ((crowd)(((crowd_mask)(yes) & (mask)) | ((crowd_mask)(no) & ~(mask))))
 #define ALL(value) ((crowd){0.0f} + (value))
 
-/* ln x for positive normal numbers, to 1e-7; as log_one(). */
+/* ln x for positive normal numbers, to 1e-7; as log_one(). Bits of NaN overflow, as those without a sign may. */
 TARGET INLINE void NAME(crowd_log)(const crowd *x, crowd *out)
 {
-    crowd_mask bits = (crowd_mask)*x, k = (bits + (0x3f800000 - 0x3f3504f3)) >> 23;
-    crowd f = (crowd)(bits - ((k - 127) << 23)) - 1.0f, f2 = f * f;
+    crowd_bits bits = (crowd_bits)*x;
+    crowd_mask k = (crowd_mask)(bits + (0x3f800000u - 0x3f3504f3u)) >> 23;
+    crowd f = (crowd)(bits - ((crowd_bits)(k - 127) << 23)) - 1.0f, f2 = f * f;
     crowd low = (0.999999882f - f * 0.500005263f) + f2 * (0.333355304f - f * 0.249638623f);
     crowd high = (0.198892698f - f * 0.173051422f) + f2 * (0.163030666f - f * 0.100384259f);
     *out = __builtin_convertvector(k - 127, crowd) * 0.693147181f + f * (low + f2 * f2 * high);
@@ -315,6 +318,7 @@ TARGET static int NAME(merge)(const struct merge *c)
 
 #undef crowd
 #undef crowd_mask
+#undef crowd_bits
 #undef gaussian_crowd
 #undef SELECT
 #undef ALL
