@@ -99,7 +99,7 @@ def test_compiled_points_are_those_of_numpy(lanes: None, K: int, n: int, lower: 
     if lower is not None:
         means[: n // 3] -= rng.uniform(0.0, 40.0, (n // 3, 1))  # cut far from any component
     weights[0] = np.eye(K)[0]
-    expected = least_loss(*nodes_of(build(weights, means, stds, lower)))
+    expected = least_loss(*nodes_of(build(weights, means, stds, lower), weights.shape[1]))
     assert_allclose(best_points(weights, means, stds, lower), expected, rtol=1e-4, atol=2e-5)
 
 
@@ -107,7 +107,7 @@ def test_search_ends_at_the_minimum(monkeypatch: pytest.MonkeyPatch) -> None:
     """Newton's method alone goes to and fro between two kinks for some of these."""
     prediction = make(n=2000, K=25, seed=1)
     weights, means, stds = prediction.weights, prediction.means, prediction.component_stds
-    z, p = nodes_of(build(weights, means, stds, 0.0))
+    z, p = nodes_of(build(weights, means, stds, 0.0), weights.shape[1])
 
     def loss(point: np.ndarray) -> np.ndarray:
         return np.asarray((p * huber((z - point[:, None]) / (1.0 + z))).sum(axis=1))

@@ -111,10 +111,18 @@ class Components:
         """Standard deviation of each component, shape (n, K)."""
         return checks.read_only(np.sqrt(self.model_variances + self.noise_variances + self.input_variances))
 
+    @property
+    def n_always(self) -> int:
+        """Number of components that objects without gaps have, too: those for the first of the possible inputs.
+
+        The others may have been left out where they have no weight. Nothing must change with that.
+        """
+        return int(np.count_nonzero(self.input == self.input.min()))
+
     @cached_property
     def compact(self) -> Compact:
         """The same mixtures without repetition, see `gpzed.prediction.compact`; as they are if that is not worth it."""
-        if self.n_components <= SLOTS:
+        if self.n_always <= SLOTS:
             return Compact(self.weights, self.means, self.stds**2)
         arrays = [getattr(self, name) for name in ARRAYS]
         if self._has_exact_inputs:

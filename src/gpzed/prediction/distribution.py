@@ -15,6 +15,7 @@ from gpzed._types import FloatArray
 from gpzed.prediction import checks as check
 from gpzed.prediction import quantiles, reduce, scores
 from gpzed.prediction.combine import joined, mixed
+from gpzed.prediction.compact import SLOTS
 from gpzed.prediction.components import Components
 from gpzed.prediction.mixture import Mixture, Moments, cdf, log_pdf, uncut_moments
 from gpzed.prediction.point import best_points
@@ -365,8 +366,8 @@ class Prediction:
         The loss is quadratic up to 0.05, linear beyond. Where a density is narrow this is nearly its mean; of two peaks
         it keeps to the heavier one. By quadrature: good to 1.1 % of `std` if the density is cut at zero.
         """
-        few = self.components.compact
-        return check.read_only(best_points(few.weights, few.means, np.sqrt(few.variances), self.lower))
+        few, sharing = self.components.compact, min(self.components.n_always, SLOTS)
+        return check.read_only(best_points(few.weights, few.means, np.sqrt(few.variances), self.lower, sharing))
 
     @property
     def z_phot(self) -> FloatArray:
