@@ -90,6 +90,19 @@ def test_deeply_cut_components_count() -> None:
     assert_allclose(prediction.best, by_force(prediction), atol=3e-3)
 
 
+def test_tails_above_the_cut_are_not_merged_away() -> None:
+    rng = np.random.default_rng(0)
+    n, K = 40, 60
+    means = rng.normal(-0.5, 0.03, (n, K))
+    prediction = Prediction(
+        rng.dirichlet(np.full(K, 0.3), n), means, rng.uniform(0.03, 0.1, (n, K)) ** 2, 0 * means, lower=0.0
+    )
+    expected = best_points(prediction.weights, prediction.means, prediction.component_stds, 0.0)
+    assert_allclose(prediction.best, expected, rtol=1e-9)
+    at = prediction.mean + 2.0 * prediction.std
+    assert_allclose(prediction.reduced().log_pdf(at), prediction.log_pdf(at), atol=0.2)
+
+
 @pytest.mark.parametrize("lower", [None, 0.0])
 @pytest.mark.parametrize(("K", "n"), [(1, 3), (2, 500), (5, 61), (25, 200)])
 def test_compiled_points_are_those_of_numpy(lanes: None, K: int, n: int, lower: float | None) -> None:

@@ -129,6 +129,19 @@ class Components:
             arrays[-1] = None
         return Compact(*substitute(compact)(*arrays, slots=SLOTS, light=SPECK, at_once=AT_ONCE, reach=REACH))
 
+    def mixtures(self, lower: float | None) -> Iterator[tuple[IntArray | slice, Compact]]:
+        """Yield rows with their mixtures without repetition, to be cut at `lower`; later ones replace earlier ones.
+
+        Those that lie below the cut for the most part are as they are: what is left of them are tails, which merging
+        changes.
+        """
+        yield slice(None), self.compact
+        if lower is None or self.n_always <= SLOTS:
+            return
+        below = np.flatnonzero(np.einsum("nk,nk->n", self.compact.weights, self.compact.means) < lower)
+        if len(below):
+            yield below, Compact(self.weights[below], self.means[below], self.stds[below] ** 2)
+
     def take(self, rows: AnyArray | slice) -> Components:
         """Return the components of some of the objects."""
         return replace(self, **{name: getattr(self, name)[rows] for name in ARRAYS})

@@ -364,10 +364,13 @@ class Prediction:
         """Redshift of least expected loss, shape (n,): Huber's, of the relative error ``(z - best) / (1 + z)``.
 
         The loss is quadratic up to 0.05, linear beyond. Where a density is narrow this is nearly its mean; of two peaks
-        it keeps to the heavier one. By quadrature: good to 1.1 % of `std` if the density is cut at zero.
+        it keeps to the heavier one. By quadrature, of as few Gaussians as say the same: good to 2 % of `std` if the
+        density is cut at zero.
         """
-        few, sharing = self.components.compact, min(self.components.n_always, SLOTS)
-        return check.read_only(best_points(few.weights, few.means, np.sqrt(few.variances), self.lower, sharing))
+        points, sharing = np.empty(len(self)), min(self.components.n_always, SLOTS)
+        for rows, few in self.components.mixtures(self.lower):
+            points[rows] = best_points(few.weights, few.means, np.sqrt(few.variances), self.lower, sharing)
+        return check.read_only(points)
 
     @property
     def z_phot(self) -> FloatArray:
