@@ -52,7 +52,7 @@ def without(model: PhotozModel, test: Catalog, **parts: Any) -> Prediction:
 
 def at_knee(p: Prediction, knee: float) -> np.ndarray:
     """Return the redshifts of least expected loss, with another knee of the loss."""
-    return best_points(p.weights, p.means, p.component_stds, p.lower, knee)
+    return best_points(p.weights, p.means, p.component_stds, p.lower, knee=knee)
 
 
 def measured(table: Catalog, model: PhotozModel) -> tuple[list[np.ndarray], np.ndarray]:

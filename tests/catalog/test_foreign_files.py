@@ -362,3 +362,10 @@ def test_one_column_and_blank_lines(tmp_path):
     table = Catalog({"a": [1, 2, 3]}, masks={"a": [False, True, True]})
     write_catalog(table, tmp_path / "o.csv")
     assert read_catalog(tmp_path / "o.csv").equals(table)
+
+
+def test_columns_of_a_csv_file_without_rows_are_numbers(tmp_path):
+    (tmp_path / "none.csv").write_text("mag_u,z_spec\n")
+    table = read_catalog(tmp_path / "none.csv")
+    assert len(table) == 0
+    assert {table[name].dtype for name in ("mag_u", "z_spec")} == {np.dtype(float)}

@@ -109,6 +109,7 @@ def test_gaussians_without_weight_may_be_left_out():
     for name in ("mean", "model_variance", "noise_variance", "input_variance", "coverage"):
         np.testing.assert_allclose(getattr(lean, name), getattr(whole, name), rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(lean.log_pdf(0.7), whole.log_pdf(0.7), rtol=1e-9)
+    np.testing.assert_allclose(lean.best, whole.best, rtol=1e-9)
     X[5, 1] = np.nan
     assert model.predict_distribution(X, lean=True).n_components == model.n_components_
 

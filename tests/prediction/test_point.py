@@ -90,6 +90,19 @@ def test_deeply_cut_components_count() -> None:
     assert_allclose(prediction.best, by_force(prediction), atol=3e-3)
 
 
+def test_tails_above_the_cut_are_not_merged_away() -> None:
+    rng = np.random.default_rng(0)
+    n, K = 40, 60
+    means = rng.normal(-0.5, 0.03, (n, K))
+    prediction = Prediction(
+        rng.dirichlet(np.full(K, 0.3), n), means, rng.uniform(0.03, 0.1, (n, K)) ** 2, 0 * means, lower=0.0
+    )
+    expected = best_points(prediction.weights, prediction.means, prediction.component_stds, 0.0)
+    assert_allclose(prediction.best, expected, rtol=1e-9)
+    at = prediction.mean + 2.0 * prediction.std
+    assert_allclose(prediction.reduced().log_pdf(at), prediction.log_pdf(at), atol=0.2)
+
+
 @pytest.mark.parametrize("lower", [None, 0.0])
 @pytest.mark.parametrize(("K", "n"), [(1, 3), (2, 500), (5, 61), (25, 200)])
 def test_compiled_points_are_those_of_numpy(lanes: None, K: int, n: int, lower: float | None) -> None:
@@ -99,7 +112,7 @@ def test_compiled_points_are_those_of_numpy(lanes: None, K: int, n: int, lower: 
     if lower is not None:
         means[: n // 3] -= rng.uniform(0.0, 40.0, (n // 3, 1))  # cut far from any component
     weights[0] = np.eye(K)[0]
-    expected = least_loss(*nodes_of(build(weights, means, stds, lower)))
+    expected = least_loss(*nodes_of(build(weights, means, stds, lower), weights.shape[1]))
     assert_allclose(best_points(weights, means, stds, lower), expected, rtol=1e-4, atol=2e-5)
 
 
@@ -107,7 +120,7 @@ def test_search_ends_at_the_minimum(monkeypatch: pytest.MonkeyPatch) -> None:
     """Newton's method alone goes to and fro between two kinks for some of these."""
     prediction = make(n=2000, K=25, seed=1)
     weights, means, stds = prediction.weights, prediction.means, prediction.component_stds
-    z, p = nodes_of(build(weights, means, stds, 0.0))
+    z, p = nodes_of(build(weights, means, stds, 0.0), weights.shape[1])
 
     def loss(point: np.ndarray) -> np.ndarray:
         return np.asarray((p * huber((z - point[:, None]) / (1.0 + z))).sum(axis=1))

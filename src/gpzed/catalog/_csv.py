@@ -63,7 +63,7 @@ class CsvReader(Reader):
         """Return the types that pyarrow finds in the first block, and the narrowest for a column without values."""
         first = next(self._batches({}, self._head.names, read_ahead=False), None)
         if first is None:
-            return dict.fromkeys(self._head.names, "str")
+            return dict.fromkeys(self._head.names, "float64")
         usual = {"null": "int64", "int64": "int64", "double": "float64", "bool": "bool"}
         types = {item.name: usual.get(str(item.type), "str") for item in first.schema}
         for name in [name for name, kind in types.items() if kind == "float64"]:

@@ -41,15 +41,15 @@ TWINS = {
     "gpzed.prediction.reduce.stored": "gpzed.compiled.points.stored",
 }
 
-SLOWER = "training and prediction take about twice as long"
-"""What NumPy alone costs (`python benchmarks/kernels.py --size 10000`, one thread): 2.1 and 1.7 times the CPU time."""
+SLOWER = "training takes about three times as long, prediction ten times or more"
+"""What NumPy alone costs (`python benchmarks/kernels.py --size 8000`, one thread): 2.8 and 12 times the CPU time."""
 
 
 def warn_if_missing() -> None:
     """Say that nothing was compiled, and what that costs."""
     if not is_compiled():
         warnings.warn(
-            f"gpzed runs without its compiled kernels: {SLOWER}; results are the same. Install a wheel for this "
+            f"gpzed runs without its compiled kernels: {SLOWER}; results are nearly the same. Install a wheel for this "
             "platform, or a C compiler and then gpzed again.",
             SpeedWarning,
             stacklevel=2,

@@ -18,6 +18,7 @@ from scipy.spatial import cKDTree
 from sklearn.base import clone
 
 from gpzed._types import AnyArray, BoolArray, FloatArray
+from gpzed.errors import DataWarning
 from gpzed.gp.labels import log_anywhere, log_likelihood
 from gpzed.incomplete.patterns import RawRows
 
@@ -56,7 +57,16 @@ def settle_rate(model: GPzRegressor, rows: RawRows) -> float:
         return 0.0
     rng = np.random.default_rng(0)
     rate = learn_rate(rows, rng)
-    return rate if rate and _gains(model, rows.take(rng.permutation(len(rows.y))[:TRIAL_ROWS]), rate) else 0.0
+    if not rate or not _gains(model, rows.take(rng.permutation(len(rows.y))[:TRIAL_ROWS]), rate):
+        return 0.0
+    warnings.warn(
+        f"about {100 * rate:.0f} % of the targets look wrong: far from those of similar rows, and held-out targets are "
+        "more likely if some are doubted. Training finds out which, and predicts as if they were not there. Check the "
+        "targets; `wrong_labels` (section [model]) of 0 takes all for right.",
+        DataWarning,
+        stacklevel=2,
+    )
+    return rate
 
 
 def _gains(model: GPzRegressor, rows: RawRows, rate: float) -> bool:

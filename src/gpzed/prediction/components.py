@@ -111,15 +111,36 @@ class Components:
         """Standard deviation of each component, shape (n, K)."""
         return checks.read_only(np.sqrt(self.model_variances + self.noise_variances + self.input_variances))
 
+    @property
+    def n_always(self) -> int:
+        """Number of components that objects without gaps have, too: those for the first of the possible inputs.
+
+        The others may have been left out where they have no weight. Nothing must change with that.
+        """
+        return int(np.count_nonzero(self.input == self.input.min()))
+
     @cached_property
     def compact(self) -> Compact:
         """The same mixtures without repetition, see `gpzed.prediction.compact`; as they are if that is not worth it."""
-        if self.n_components <= SLOTS:
+        if self.n_always <= SLOTS:
             return Compact(self.weights, self.means, self.stds**2)
         arrays = [getattr(self, name) for name in ARRAYS]
         if self._has_exact_inputs:
             arrays[-1] = None
         return Compact(*substitute(compact)(*arrays, slots=SLOTS, light=SPECK, at_once=AT_ONCE, reach=REACH))
+
+    def mixtures(self, lower: float | None) -> Iterator[tuple[IntArray | slice, Compact]]:
+        """Yield rows with their mixtures without repetition, to be cut at `lower`; later ones replace earlier ones.
+
+        Those that lie below the cut for the most part are as they are: what is left of them are tails, which merging
+        changes.
+        """
+        yield slice(None), self.compact
+        if lower is None or self.n_always <= SLOTS:
+            return
+        below = np.flatnonzero(np.einsum("nk,nk->n", self.compact.weights, self.compact.means) < lower)
+        if len(below):
+            yield below, Compact(self.weights[below], self.means[below], self.stds[below] ** 2)
 
     def take(self, rows: AnyArray | slice) -> Components:
         """Return the components of some of the objects."""

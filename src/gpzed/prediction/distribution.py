@@ -15,6 +15,7 @@ from gpzed._types import FloatArray
 from gpzed.prediction import checks as check
 from gpzed.prediction import quantiles, reduce, scores
 from gpzed.prediction.combine import joined, mixed
+from gpzed.prediction.compact import SLOTS
 from gpzed.prediction.components import Components
 from gpzed.prediction.mixture import Mixture, Moments, cdf, log_pdf, uncut_moments
 from gpzed.prediction.point import best_points
@@ -363,10 +364,13 @@ class Prediction:
         """Redshift of least expected loss, shape (n,): Huber's, of the relative error ``(z - best) / (1 + z)``.
 
         The loss is quadratic up to 0.05, linear beyond. Where a density is narrow this is nearly its mean; of two peaks
-        it keeps to the heavier one. By quadrature: good to 1.1 % of `std` if the density is cut at zero.
+        it keeps to the heavier one. By quadrature, of as few Gaussians as say the same: good to 2 % of `std` if the
+        density is cut at zero.
         """
-        few = self.components.compact
-        return check.read_only(best_points(few.weights, few.means, np.sqrt(few.variances), self.lower))
+        points, sharing = np.empty(len(self)), min(self.components.n_always, SLOTS)
+        for rows, few in self.components.mixtures(self.lower):
+            points[rows] = best_points(few.weights, few.means, np.sqrt(few.variances), self.lower, sharing)
+        return check.read_only(points)
 
     @property
     def z_phot(self) -> FloatArray:

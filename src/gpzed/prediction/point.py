@@ -38,16 +38,24 @@ points per component, mixtures cut at zero are off by 0.04 % of their standard d
 
 
 def best_points(
-    weights: FloatArray, means: FloatArray, stds: FloatArray, lower: float | None, knee: float = KNEE
+    weights: FloatArray,
+    means: FloatArray,
+    stds: FloatArray,
+    lower: float | None,
+    sharing: int | None = None,
+    knee: float = KNEE,
 ) -> FloatArray:
-    """Return the point (n,) of least expected loss of Gaussian mixtures, given as (n, K) before the cut at `lower`."""
+    """Return the point (n,) of least expected loss of Gaussian mixtures, given as (n, K) before the cut at `lower`.
+
+    The nodes of the quadrature are shared out among `sharing` components, K by default.
+    """
+    K = sharing or weights.shape[1]
     if is_compiled():
-        K = weights.shape[1]
         cuts = None if lower is None else cut_table(K)
         return _compiled(weights, means, stds, quadrature(K), lower, NEGLIGIBLE, LIGHT, LIGHT_NODES, cuts, knee)
     out = np.empty(len(weights))
     for rows in row_chunks(len(weights), 4 * MIN_NODES * weights.shape[1]):
-        out[rows] = least_loss(*nodes_of(build(weights[rows], means[rows], stds[rows], lower)), knee)
+        out[rows] = least_loss(*nodes_of(build(weights[rows], means[rows], stds[rows], lower), K), knee)
     return out
 
 
@@ -116,9 +124,9 @@ def cut_table(K: int) -> tuple[float, float, FloatArray, FloatArray]:
     return first, per_unit, np.ascontiguousarray(component_quantile(unit, at)[0]), log_ndtr(-cuts)
 
 
-def nodes_of(mix: Mixture) -> tuple[FloatArray, FloatArray]:
-    """Return points and weights, both (r, N), of a quadrature of each mixture."""
-    t, above, share = quadrature(len(mix.means))
+def nodes_of(mix: Mixture, K: int) -> tuple[FloatArray, FloatArray]:
+    """Return points and weights, both (r, N), of a quadrature of each mixture, with nodes as for K components."""
+    t, above, share = quadrature(K)
     r, heavy = mix.means.shape[1], np.arange(len(t)) < len(t) - LIGHT_NODES
     z = mix.means + mix.stds * t  # (K, r, G)
     if mix.alpha is not None:
