@@ -87,6 +87,20 @@ def test_a_library_of_another_header_is_not_used(kernels):
     assert binding._load(header + " ") is None
 
 
+def test_arrays_that_are_read_get_the_type_that_the_header_says():
+    given = np.arange(6, dtype=np.int32)[::2]
+    for struct, field, dtype in (("adam", "order", np.int64), ("adam", "schedule", float), ("descent", "theta", None)):
+        if dtype is None:  # written to
+            with pytest.raises(AssertionError, match="theta must be contiguous, of type"):
+                binding.fill(struct, **{field: given})
+            continue
+        (held,) = binding.fill(struct, **{field: given}).owned
+        assert held.dtype == dtype
+        np.testing.assert_array_equal(held, [0, 2, 4])
+    with pytest.raises(TypeError, match="Cannot cast"):
+        binding.fill("adam", order=np.ones(3))
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
 @pytest.mark.skipif("GPZED_NO_KERNELS" in os.environ, reason="no kernels are wanted")
 def test_kernels_are_built_where_there_is_a_compiler():

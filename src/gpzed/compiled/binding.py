@@ -25,7 +25,7 @@ HEADER = Path(__file__).with_name("gpzed.h")
 MAX_SIZE, MAX_ROWS = 2**20, 2**40
 """Most basis functions, features, heads and so on; most rows, or pairs. The C code multiplies two or three sizes, of
 which one counts rows at most: the products stay below 2^63."""
-_DOUBLE, _SINGLE = [np.dtype(float).str, np.dtype(np.int64).str], [np.dtype(np.float32).str]
+_ARRAYS = {"double": np.dtype(np.float64).str, "float": np.dtype(np.float32).str, "int64_t": np.dtype(np.int64).str}
 _SCALARS = {
     "size_t": ctypes.c_size_t,
     "ptrdiff_t": ctypes.c_ssize_t,
@@ -61,11 +61,10 @@ def fill(name: str, **fields: Any) -> Any:
     owned = []  # a struct of C holds addresses alone
     for field, value in fields.items():
         if isinstance(value, np.ndarray):
-            single = field in kind.floats
             about = value.__array_interface__  # all at once: small calls spend much of their time here
-            if about["strides"] is not None or about["typestr"] not in (_SINGLE if single else _DOUBLE):
-                assert field in kind.read_only, f"{name}.{field} must be contiguous"
-                value = np.ascontiguousarray(value, dtype=np.float32 if single else np.float64)
+            if about["strides"] is not None or about["typestr"] != kind.arrays[field]:
+                assert field in kind.read_only, f"{name}.{field} must be contiguous, of type {kind.arrays[field]}"
+                value = value.astype(kind.arrays[field], order="C", casting="same_kind")
                 about = value.__array_interface__
             owned.append(value)
             fields[field] = about["data"][0]
@@ -111,22 +110,23 @@ def kept_size(n: int, n_weights: int) -> int:
 
 
 def read_structs(header: str) -> dict[str, type[ctypes.Structure]]:
-    """Return the structs of a header by name, each with the names of what it only reads, of floats and of sizes."""
+    """Return the structs of a header by name, each with what it only reads, the types of its arrays, and its sizes."""
     header = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
     structs: dict[str, type[ctypes.Structure]] = {}
     for name, body in re.findall(r"struct (\w+) \{(.*?)\};", header, flags=re.DOTALL):
         fields: list[tuple[str, Any]] = []
-        read_only, floats, sizes = set(), set(), set()
+        read_only, sizes = set(), set()
+        arrays: dict[str, str] = {}
         for declaration in filter(None, map(str.strip, body.split(";"))):
             const, struct, kind, names = re.fullmatch(r"(const )?(struct )?(\w+) (.+)", declaration).groups()  # type: ignore[union-attr]
             for field in map(str.strip, names.split(",")):
                 scalar = structs[kind] if struct and "*" not in field else _SCALARS.get(kind)
                 fields.append((field.strip("*"), ctypes.c_void_p if "*" in field else scalar))
                 read_only |= {field.strip("*")} if const else set()
-                floats |= {field.strip("*")} if kind == "float" else set()
+                arrays |= {field.strip("*"): _ARRAYS[kind]} if "*" in field and kind in _ARRAYS else {}
                 sizes |= {field} if kind == "size_t" and "*" not in field else set()
-        names = {"read_only": read_only, "floats": floats, "sizes": sizes}
-        structs[name] = type(name, (ctypes.Structure,), {"_fields_": fields, **names})
+        known = {"read_only": read_only, "arrays": arrays, "sizes": sizes}
+        structs[name] = type(name, (ctypes.Structure,), {"_fields_": fields, **known})
     return structs
 
 
