@@ -112,6 +112,17 @@ def test_outliers_with_a_place_of_their_own_are_no_wrong_labels(sky):
     assert settle_rate(make(4, weighting="precision"), rows_of(X, given)) == 0.0
 
 
+@pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
+@pytest.mark.parametrize("n_heads", [1, 4])
+def test_targets_within_their_errors_are_not_wrong(sky, n_heads):
+    X, y, _, _ = sky
+    rng = np.random.default_rng(2)
+    errors = rng.choice([0.01, 0.5], len(y))
+    rows = rows_of(X, y + errors * rng.standard_normal(len(y)))
+    assert learn_rate(rows, np.random.default_rng(0)) > 0.05
+    assert settle_rate(make(n_heads), rows._replace(y_std=errors)) == 0.0
+
+
 def test_rows_of_known_doubt_keep_it(sky):
     X, y, _, _ = sky
     wrong = np.where(X[:, 0] > 0.0, np.nan, 0.4)

@@ -11,6 +11,7 @@ anywhere than by a model that learns them all. True outliers have places of thei
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from gpzed._types import AnyArray, BoolArray, FloatArray
 from gpzed.errors import DataWarning
 from gpzed.gp.labels import log_anywhere, log_likelihood
 from gpzed.incomplete.patterns import RawRows
+from gpzed.prediction import Prediction
 
 if TYPE_CHECKING:
     from gpzed.model.estimator import GPzRegressor
@@ -88,7 +90,10 @@ def _log_scores(model: GPzRegressor, rows: RawRows, held: BoolArray, rate: float
         warnings.simplefilter("ignore")  # the model that counts is trained later
         trial.fit(X, y, omega, X_std=X_std, y_std=y_std, y_wrong=wrong)
     judged, scale = rows.take(held), float(y.std())
-    log_density = trial.predict_distribution(judged.X, X_std=judged.X_std).log_pdf(judged.y)
+    predicted = trial.predict_distribution(judged.X, X_std=judged.X_std).components
+    if judged.y_std is not None:  # which predictions do not include
+        predicted = replace(predicted, noise_variances=predicted.noise_variances + judged.y_std[:, None] ** 2)
+    log_density = Prediction.of(predicted).log_pdf(judged.y)
     log_wrong = log_anywhere((judged.y - float(y.mean())) / scale) - np.log(scale)
     return log_likelihood(log_density, log_wrong, judged.wrong)
 
@@ -98,12 +103,18 @@ def learn_rate(rows: RawRows, rng: np.random.Generator) -> float:
     unknown = np.ones(len(rows.y), dtype=bool) if rows.wrong is None else np.isnan(rows.wrong)
     if not unknown.any():
         return 0.0
-    (rate,) = class_rates(rows.X[unknown], rows.y[unknown], np.zeros(int(unknown.sum())), rng).values()
+    std = None if rows.y_std is None else rows.y_std[unknown]
+    (rate,) = class_rates(rows.X[unknown], rows.y[unknown], np.zeros(int(unknown.sum())), rng, std).values()
     return rate
 
 
-def class_rates(X: FloatArray, y: FloatArray, classes: AnyArray, rng: np.random.Generator) -> dict[Any, float]:
-    """Return the rate of wrong targets of every class of rows; 0 where it is too small, or rows too few, to tell."""
+def class_rates(
+    X: FloatArray, y: FloatArray, classes: AnyArray, rng: np.random.Generator, y_std: FloatArray | None = None
+) -> dict[Any, float]:
+    """Return the rate of wrong targets of every class of rows; 0 where it is too small, or rows too few, to tell.
+
+    What errors `y_std` of the targets explain is not wrong.
+    """
     rates = dict.fromkeys(np.unique(classes).tolist(), 0.0)
     chosen = rng.permutation(len(y))[:MAX_ROWS]
     if len(chosen) < MIN_ROWS:
@@ -112,7 +123,8 @@ def class_rates(X: FloatArray, y: FloatArray, classes: AnyArray, rng: np.random.
     _, nearest = cKDTree(X).query(X, NEIGHBOURS + 1)
     low, median, high = np.percentile(y[nearest[:, 1:]], [25, 50, 75], axis=1)
     scatter = (high - low) / 1.349
-    limit = np.maximum(FAR * scatter, LEAST_FAR * np.subtract(*np.percentile(y, [84, 16])) / 2.0)
+    own_scatter = scatter if y_std is None else np.hypot(scatter, y_std[chosen])
+    limit = np.maximum(FAR * own_scatter, LEAST_FAR * np.subtract(*np.percentile(y, [84, 16])) / 2.0)
     is_far, by_chance = np.abs(y - median) > limit, np.abs(rng.choice(y, len(y)) - median) > limit
     for value in rates:
         own = np.flatnonzero(classes == value)
