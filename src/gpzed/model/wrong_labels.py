@@ -40,6 +40,8 @@ EDGE = 4.0
 MIN_RATE, MAX_RATE = 0.01, 0.3
 """Lower rates are none: what is left of true surprises among secure rows is of this order (benchmarks/labels.py has
 catalogues on which to see it)."""
+MIN_FAR = 5
+"""Targets of secure rows that must lie far from their neighbours': a few do in any catalogue."""
 TRIAL_ROWS = 12_000
 """Rows of the trial: the models are trained on one half and judged by the other, in turn."""
 
@@ -131,7 +133,8 @@ def class_rates(
         secure = own[np.argsort(scatter[own], kind="stable")][: round(SECURE * len(own))]
         if len(secure) >= MIN_SECURE:
             rate = float(is_far[secure].mean()) / max(float(by_chance[secure].mean()), 0.1)
-            rates[value] = 0.0 if rate < MIN_RATE else min(rate, MAX_RATE)
+            is_clear = rate >= MIN_RATE and is_far[secure].sum() >= MIN_FAR
+            rates[value] = min(rate, MAX_RATE) if is_clear else 0.0
     return rates
 
 
