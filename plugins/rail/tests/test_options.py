@@ -21,6 +21,7 @@ from rail_data import GROUP, QUICK, inform
 OTHER = {
     "n_basis": 7,
     "covariance": "VD",
+    "wrong_labels": 0.25,
     "features_clip": 4.0,
     "features_extinction": {"mag_u_lsst": 4.8},
     "weights_method": "redshift",
