@@ -70,9 +70,9 @@ def read_columns(folder: Path, name: str) -> tuple[dict[str, np.ndarray], dict[s
 def columns(table: Catalog, name: str, redshift: str = "z_spec", z: np.ndarray | None = None) -> dict[str, np.ndarray]:
     """Return magnitudes, errors and redshifts of the rows above redshift 0.002."""
     z = table.floats(redshift) if z is None else z
-    own = "_lsst" if name == "taskset1" else ""
-    found = {f"mag_{band}_lsst": table.floats(f"mag_{band}{own}") for band in BANDS[name]}
-    found |= {f"mag_err_{band}_lsst": table.floats(f"mag_err_{band}{own}") for band in BANDS[name]}
+    value, error = ("mag_{}_lsst", "mag_{}_lsst_err") if name == "taskset1" else ("mag_{}", "mag_err_{}")
+    found = {f"mag_{band}_lsst": table.floats(value.format(band)) for band in BANDS[name]}
+    found |= {f"mag_err_{band}_lsst": table.floats(error.format(band)) for band in BANDS[name]}
     used = z > 0.002
     if name != "taskset1":
         used &= np.isfinite(np.stack(list(found.values()))).all(axis=0)
