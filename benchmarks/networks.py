@@ -90,7 +90,7 @@ def rival_inputs(training: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np
 
 
 def networks(X: np.ndarray, z: np.ndarray, X_test: np.ndarray, seed: int) -> Prediction:
-    """Ensemble of mixture density networks, a fifth of the rows held out to stop by, another one for each."""
+    """Ensemble of mixture density networks, stopped by a fifth of held-out rows, another one for each."""
     parts = [_network(X, z, X_test, 100 * seed + member) for member in range(MEMBERS)]
     return quoted(Prediction.mixture(parts))
 

@@ -1,4 +1,4 @@
-"""Killed in the middle, then gone on with: in processes of their own."""
+"""Killed in the middle, then resumed: in processes of their own."""
 
 from __future__ import annotations
 

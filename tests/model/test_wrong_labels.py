@@ -149,3 +149,14 @@ def test_doubts_are_weights_of_the_likelihood(sky):
         make(1, wrong_labels=0.1, weighting="precision").fit(sky[0], sky[1])
     with pytest.raises(ValueError, match=r"`wrong_labels` is 0.9; expected a number from 0 to 0.5"):
         make(1, wrong_labels=0.9).fit(sky[0], sky[1])
+
+
+def test_a_few_far_targets_are_no_rate(monkeypatch):
+    """Of 600 rows the surest 120 count; two in a hundred of these are fewer than five."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 2))
+    y = X[:, 0] + 0.01 * rng.standard_normal(600)
+    y[::50] += 3.0
+    assert learn_rate(rows_of(X, y), np.random.default_rng(0)) == 0.0
+    monkeypatch.setattr("gpzed.model.wrong_labels.MIN_FAR", 1)
+    assert learn_rate(rows_of(X, y), np.random.default_rng(0)) > 0.005

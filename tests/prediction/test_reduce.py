@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from gpzed import Prediction
-from gpzed.compiled import points
-from gpzed.compiled.binding import is_compiled
+from gpzed.compiled import points, substitute
 from gpzed.prediction import compact, reduce
 
 LIMITS = {"most": 8, "light": 1e-3, "tolerance": 0.05}
@@ -90,27 +89,21 @@ def check_rows(found, given, by_hand, **limits):
         assert (v[used:] == 1.0).all()
 
 
-@pytest.mark.parametrize("function", [reduce.merge, points.merge])
 @pytest.mark.parametrize("K", [1, 3, 8, 41])
-def test_merging_follows_the_rule(function, K):
-    if function is points.merge and not is_compiled():
-        pytest.skip("not compiled")
+def test_merging_follows_the_rule(route, K):
     given = mixtures(30, K)
-    check_rows(function(*given, **LIMITS), given, merge_by_hand, **LIMITS)
+    check_rows(substitute(reduce.merge)(*given, **LIMITS), given, merge_by_hand, **LIMITS)
 
 
-@pytest.mark.parametrize("function", [compact.compact, points.compact])
 @pytest.mark.parametrize(("K", "slots"), [(3, 32), (41, 32), (121, 32), (121, 6)])
-def test_repetitions_are_merged_in_their_order(function, K, slots):
-    if function is points.compact and not is_compiled():
-        pytest.skip("not compiled")
+def test_repetitions_are_merged_in_their_order(route, K, slots):
+    function = substitute(compact.compact)
     w, m, v = given = mixtures(30, K)
     limits = FIRST | {"slots": slots}
     check_rows(function(w, m, 0.5 * v, 0.25 * v, 0.25 * v, **limits), given, compact_by_hand, **limits)
     check_rows(function(w, m, 0.5 * v, 0.5 * v, None, **limits), given, compact_by_hand, **limits)
 
 
-@pytest.mark.skipif(not is_compiled(), reason="not compiled")
 @pytest.mark.parametrize("most", [2, 5, 8])
 @pytest.mark.parametrize("at", [None, 0.8, 0.1, -2.0])  # the last: next to nothing is above the cut
 def test_both_routes_agree(lanes, most, at):
@@ -123,16 +116,14 @@ def test_both_routes_agree(lanes, most, at):
     np.testing.assert_allclose(compact.compact(*arguments, **FIRST), points.compact(*arguments, **FIRST), rtol=1e-4)
 
 
-@pytest.mark.skipif(not is_compiled(), reason="not compiled")
 @pytest.mark.parametrize("lower", [None, 0.0])
 @pytest.mark.parametrize("at", [0.8, 0.1, -2.0])
-def test_both_routes_store_the_same(at, lower):
+def test_both_routes_store_the_same(kernels, at, lower):
     merged = reduce.merge(*mixtures(at=at), **LIMITS, lower=lower)
     how = {"lower": lower, "uncut": reduce.NEAR_CUT, "cuts": reduce._cuts(), "digits": reduce.DIGITS}
     np.testing.assert_array_equal(reduce.stored(*merged, **how), points.stored(*merged, **how))
 
 
-@pytest.mark.skipif(not is_compiled(), reason="not compiled")
 def test_what_a_row_gets_does_not_depend_on_its_neighbours(lanes):
     given = mixtures(40, 121, seed=5)
     whole = Prediction(*given, 0 * given[2]).components
@@ -142,7 +133,6 @@ def test_what_a_row_gets_does_not_depend_on_its_neighbours(lanes):
             np.testing.assert_array_equal(a[rows], b)
 
 
-@pytest.mark.skipif(not is_compiled(), reason="not compiled")
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_numbers_that_are_none_do_no_harm_to_others(lanes, bad):
     w, m, v = mixtures(20, 60)

@@ -15,7 +15,6 @@ from gpzed._types import FloatArray, IntArray
 from gpzed.engine.lbfgs import Iteration
 from gpzed.engine.threads import Team, available_threads, single_threaded_blas
 from gpzed.errors import CheckpointError, ClusterError, NumericalError, TrainingInterruptedError
-from gpzed.gp.labels import log_anywhere, log_likelihood
 from gpzed.incomplete.patterns import MIXTURE_ROWS, RawRows, warn_of_large_errors
 from gpzed.model.checkpoint import fingerprint, load_checkpoint, refuse_strays, save_checkpoint
 from gpzed.model.coverage import DOUBTFUL, Coverage, learn_coverage, return_to_prior
@@ -29,7 +28,8 @@ from gpzed.model.run import HEADS_STAGE, Run, StepInfo
 from gpzed.model.sources import Source
 from gpzed.model.stacking import network_share
 from gpzed.model.training import Session, Trained, Watch, train_member
-from gpzed.prediction import OF_ALL, Components, Prediction
+from gpzed.model.wrong_labels import log_scores, log_wrong_density
+from gpzed.prediction import OF_ALL, Prediction
 
 if TYPE_CHECKING:
     from gpzed.model.estimator import GPzRegressor
@@ -383,21 +383,9 @@ def _compare(member: Member, networks: list[NetworkMember], held: RawRows | None
     if held is None or not networks:
         return np.zeros(0), np.zeros(0)
     team, predictors = Team(1), tuple[Predictor, ...]((member, *networks))
-    scores = [_log_scores(predictor.components(held.X, team), held, member) for predictor in predictors]
+    scale = member.standardisation.y_mean, member.standardisation.y_scale
+    scores = [log_scores(predictor.components(held.X, team), held, *scale) for predictor in predictors]
     return np.concatenate([score - scores[0] for score in scores[1:]]), np.tile(held.omega, len(networks))
-
-
-def _log_scores(components: Components, rows: RawRows, member: Member) -> FloatArray:
-    """Return log scores of targets, with their errors and the probability that they are wrong."""
-    if rows.y_std is not None:
-        components = replace(components, noise_variances=components.noise_variances + rows.y_std[:, None] ** 2)
-    return log_likelihood(Prediction.of(components).log_pdf(rows.y), _log_wrong(rows.y, member), rows.wrong)
-
-
-def _log_wrong(y: FloatArray, member: Member) -> FloatArray:
-    """Return the log density of targets that are wrong."""
-    map_ = member.standardisation
-    return log_anywhere((y - map_.y_mean) / map_.y_scale) - float(np.log(map_.y_scale))
 
 
 def _predicted_in_turn(committee: Committee, trained: tuple[_Done, ...], team: Team) -> HeldOut:
@@ -418,6 +406,7 @@ def _recalibrate(
     """Compare predictions for rows that no member was trained on, nor its posterior, with their targets."""
     X, y, omega, X_std, y_std, wrong = rows
     shares = committee.coverage.shares(X) if is_local and committee.coverage is not None else None
-    labels = Targets(y, y_std, wrong, _log_wrong(y, committee.members[0]))
+    map_ = committee.members[0].standardisation
+    labels = Targets(y, y_std, wrong, log_wrong_density(y, map_.y_mean, map_.y_scale))
     mixed = Prediction.of(mix_members(committee.predictors, committee.shares, X, team, X_std))
     return fit_recalibration(mixed, labels, omega, shares, rng)

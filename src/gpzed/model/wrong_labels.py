@@ -22,7 +22,7 @@ from gpzed._types import AnyArray, BoolArray, FloatArray
 from gpzed.errors import DataWarning
 from gpzed.gp.labels import log_anywhere, log_likelihood
 from gpzed.incomplete.patterns import RawRows
-from gpzed.prediction import Prediction
+from gpzed.prediction import Components, Prediction
 
 if TYPE_CHECKING:
     from gpzed.model.estimator import GPzRegressor
@@ -77,27 +77,36 @@ def _gains(model: GPzRegressor, rows: RawRows, rate: float) -> bool:
     """Say whether held-out targets are more likely, by more than a standard error, if some are taken for wrong."""
     first = np.arange(len(rows.y)) % 2 == 0
     scores = [
-        np.concatenate([_log_scores(model, with_wrong_rate(rows, q), held, q) for held in (first, ~first)])
+        np.concatenate([_trial_scores(model, with_wrong_rate(rows, q), held, q) for held in (first, ~first)])
         for q in (0.0, rate)
     ]
     gain, omega = scores[1] - scores[0], np.concatenate([rows.omega[first], rows.omega[~first]])
     return bool(np.average(gain, weights=omega) > gain.std() / np.sqrt(len(gain)))
 
 
-def _log_scores(model: GPzRegressor, rows: RawRows, held: BoolArray, rate: float) -> FloatArray:
+def _trial_scores(model: GPzRegressor, rows: RawRows, held: BoolArray, rate: float) -> FloatArray:
     """Return log-likelihoods of held-out targets by one member that was trained on the others."""
     X, y, omega, X_std, y_std, wrong = rows.take(~held)
     trial = clone(model).set_params(n_members=1, wrong_labels=rate, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the model that counts is trained later
         trial.fit(X, y, omega, X_std=X_std, y_std=y_std, y_wrong=wrong)
-    judged, scale = rows.take(held), float(y.std())
+    judged = rows.take(held)
     predicted = trial.predict_distribution(judged.X, X_std=judged.X_std).components
-    if judged.y_std is not None:  # which predictions do not include
-        predicted = replace(predicted, noise_variances=predicted.noise_variances + judged.y_std[:, None] ** 2)
-    log_density = Prediction.of(predicted).log_pdf(judged.y)
-    log_wrong = log_anywhere((judged.y - float(y.mean())) / scale) - np.log(scale)
-    return log_likelihood(log_density, log_wrong, judged.wrong)
+    return log_scores(predicted, judged, float(y.mean()), float(y.std()))
+
+
+def log_scores(components: Components, rows: RawRows, y_mean: float, y_scale: float) -> FloatArray:
+    """Return log scores of targets, with their errors and the probability that they are wrong."""
+    if rows.y_std is not None:  # which predictions do not include
+        components = replace(components, noise_variances=components.noise_variances + rows.y_std[:, None] ** 2)
+    log_density = Prediction.of(components).log_pdf(rows.y)
+    return log_likelihood(log_density, log_wrong_density(rows.y, y_mean, y_scale), rows.wrong)
+
+
+def log_wrong_density(y: FloatArray, y_mean: float, y_scale: float) -> FloatArray:
+    """Return the log density of targets that are wrong, given mean and scale of all."""
+    return log_anywhere((y - y_mean) / y_scale) - float(np.log(y_scale))
 
 
 def learn_rate(rows: RawRows, rng: np.random.Generator) -> float:
