@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from gpzed import GPzRegressor, Training
 from gpzed.errors import DataWarning
 from gpzed.incomplete.patterns import RawRows
-from gpzed.model.wrong_labels import learn_rate, settle_rate, with_wrong_rate
+from gpzed.model.wrong_labels import learn_rate, log_scores, log_wrong_density, settle_rate, with_wrong_rate
+from gpzed.prediction import Prediction
 
 NOISE = 0.05
 
@@ -160,3 +162,14 @@ def test_a_few_far_targets_are_no_rate(monkeypatch):
     assert learn_rate(rows_of(X, y), np.random.default_rng(0)) == 0.0
     monkeypatch.setattr("gpzed.model.wrong_labels.MIN_FAR", 1)
     assert learn_rate(rows_of(X, y), np.random.default_rng(0)) > 0.005
+
+
+def test_scores_have_the_errors_of_targets():
+    """A Gaussian and an error give a Gaussian with the sum of the variances; half of the targets may be anywhere."""
+    y, y_std, wrong = np.array([0.3, 0.9]), np.array([0.1, 0.4]), np.array([0.0, 0.5])
+    predicted = Prediction.gaussian(np.array([0.2, 0.5]), np.zeros(2), np.full(2, 0.04)).components
+    rows = rows_of(np.zeros((2, 1)), y)._replace(y_std=y_std, wrong=wrong)
+    right = norm.pdf(y, [0.2, 0.5], np.sqrt(0.04 + y_std**2))
+    anywhere = np.exp(log_wrong_density(y, 0.6, 0.3))
+    expected = np.log((1.0 - wrong) * right + wrong * anywhere)
+    np.testing.assert_allclose(log_scores(predicted, rows, 0.6, 0.3), expected, rtol=1e-12)
