@@ -15,11 +15,11 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from catalogues import CATALOGUES, ROOT, tables
 from common import emit
 from gpzed import train
 from gpzed.evaluation import evaluate
 from gpzed.workflows import predict_table
-from mixtures import CATALOGUES, ROOT, tables
 
 KEYS = ("rmse", "mll", "fr_0.15", "fr_0.05", "crps", "pit_ks", "coverage_68")
 

@@ -26,13 +26,13 @@ from typing import Any
 
 import numpy as np
 
+from catalogues import CATALOGUES, ROOT, tables
 from common import emit, environment
 from gpzed import GPzRegressor, load_model
 from gpzed.catalog import Catalog, write_catalog
 from gpzed.config import RunConfig
 from gpzed.evaluation import evaluate
 from gpzed.workflows import predict_table, train
-from mixtures import CATALOGUES, ROOT, tables
 
 SCORES = ("rmse", "mll", "crps", "cde_loss")
 WARM = 6

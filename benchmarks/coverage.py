@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from catalogues import tables
 from common import emit
 from gpzed import GPzRegressor, Training
 from gpzed.catalog import Catalog, read_catalog
@@ -29,7 +30,6 @@ from gpzed.errors import ConvergenceWarning
 from gpzed.evaluation import evaluate, metrics
 from gpzed.model.coverage import HALF_WAY, THRESHOLD, Coverage
 from gpzed.prediction import Prediction
-from mixtures import tables
 from recalibration import inputs, measured
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from catalogues import arguments, point_metrics, tables
 from cells import INSIDE, judge_cells, make_cells
 from common import emit
 from coverage import widened
@@ -28,7 +29,6 @@ from gpzed.evaluation import evaluate
 from gpzed.prediction import Prediction
 from gpzed.prediction.point import best_points
 from gpzed.workflows import PhotozModel, predict_table
-from mixtures import arguments, point_metrics, tables
 from networks import boosting, features
 
 SCORES = (

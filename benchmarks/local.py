@@ -18,13 +18,13 @@ from calpit import CalPIT, GridCDE
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.neighbors import NearestNeighbors
 
+from catalogues import arguments, tables
 from cells import INSIDE, judge_cells, make_cells
 from common import emit
 from defaults import measured
 from gpzed import train
 from gpzed.prediction import Prediction
 from gpzed.workflows import predict_table
-from mixtures import arguments, tables
 from networks import features
 
 N_GRID, CHUNK, N_NEIGHBOURS = 1200, 2000, 200

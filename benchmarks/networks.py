@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from catalogues import CATALOGUES, ROOT
 from common import emit
 from gpzed.catalog import Catalog, extract_photometry, read_catalog
 from gpzed.evaluation import evaluate
@@ -28,7 +29,6 @@ from gpzed.evaluation.metrics import METRICS, per_object_values
 from gpzed.features import FeatureConfig, fit_transformer
 from gpzed.prediction import Prediction
 from gpzed.workflows import train
-from mixtures import CATALOGUES, ROOT
 
 TASK_SET = "pzdc_replica/pz_challenge_taskset_1_flow_{}_10yr"
 KEYS = ("mll", "crps", "cde_loss", "fr_0.15", "fr_0.05", "sigma_nmad", "rmse")

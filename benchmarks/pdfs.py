@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from catalogues import CATALOGUES, ROOT, tables
 from common import emit
 from gpzed.catalog import Catalog
 from gpzed.config import PredictConfig, RunConfig
@@ -29,7 +30,6 @@ from gpzed.evaluation import evaluate
 from gpzed.prediction import Prediction
 from gpzed.prediction.reduce import count, reduced
 from gpzed.workflows import read_predictions, train
-from mixtures import CATALOGUES, ROOT, tables
 
 SCORES = ("mll", "crps", "cde_loss")
 BINS = 5

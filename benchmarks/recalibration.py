@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from catalogues import CATALOGUES, tables
 from common import emit
 from gpzed import GPzRegressor
 from gpzed.catalog import Catalog, extract_photometry
@@ -26,7 +27,6 @@ from gpzed.errors import ConvergenceWarning
 from gpzed.evaluation import evaluate
 from gpzed.features import FeatureTransformer, fit_transformer
 from gpzed.workflows.schema import resolve_schema
-from mixtures import CATALOGUES, tables
 
 ROOT = Path(__file__).resolve().parents[1]
 KEYS = ("rmse", "mll", "crps", "cde_loss", "pit_ks", "coverage_68", "coverage_95")

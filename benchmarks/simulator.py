@@ -10,10 +10,10 @@ import argparse
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 
+from catalogues import point_metrics
 from common import emit
 from gpzed.prediction import Prediction
 from gpzed.simulate import simulate_survey
-from mixtures import point_metrics
 
 SAMPLES = {
     "sdss, spectroscopic": ("sdss", True),

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
+from catalogues import CATALOGUES, ROOT, tables
 from common import emit
 from gpzed.catalog import Catalog
 from gpzed.config import RunConfig
 from gpzed.evaluation import evaluate
 from gpzed.features import FeatureConfig
 from gpzed.workflows import train
-from mixtures import CATALOGUES, ROOT, tables
 
 PAPER = RunConfig.paper().override("model", n_basis=25)
 """With 25 basis functions: of 25, 50, 100 and "auto" the best for 3,000 rows of BOSS, DC2 and VIPERS (seed 0)."""

@@ -20,10 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
+from catalogues import CATALOGUES, ROOT, tables
 from committee import make_rows, run_command
 from common import emit, environment
 from gpzed.catalog import Catalog, write_catalog
-from mixtures import CATALOGUES, ROOT, tables
 
 BANDS = "ugrizyjhkabcdefglmnopqst"
 

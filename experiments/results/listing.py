@@ -108,7 +108,6 @@ LISTED = (
         environment=".venv-league",  # which has calpit
     ),
     scores("steps", "steps", each("--catalogues {}", ("dc2", "boss", "deep", "vipers", "quasars")), 200),
-    scores("mixtures", "mixtures", each("--seed {} --catalogue {}", SEEDS, CATALOGUES[:3] + CATALOGUES[4:]), 100),
     scores(
         "networks",
         "networks",

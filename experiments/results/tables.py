@@ -80,11 +80,6 @@ TABLES: dict[str, View] = {
         ("step", "the paper's GPz"),
         ("mll", "crps"),
     ),
-    "mixtures": View(
-        "mixtures",
-        ("catalogue", "configuration"),
-        ("n_basis", "rmse", "fr_0.15", "fr_0.05", "sigma_nmad", *DENSITY[:5], "cpu_seconds"),
-    ),
     # beside other codes
     "league": View(
         "league league-rivals",

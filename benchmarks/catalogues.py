@@ -1,30 +1,20 @@
-"""Real catalogues: the paper's model, one head, several heads, and the committee by default.
+"""The real catalogues that benchmarks train on and judge by, and the arguments of a run on one of them.
 
-    python benchmarks/mixtures.py --catalogue dc2 --seed 0
-
-Each line is one configuration, everything else as `gpzed train` has it by default. DC2 and BOSS have
-their own test files; of the others a random 30 % is kept for the test. Needs the catalogues (`--data-dir`, or
-GPZED_DATA).
+DC2 and BOSS have their own test files; of the others a random 30 % is kept for the test. Needs the catalogues
+(`--data-dir`, or GPZED_DATA).
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import time
-import warnings
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from common import emit
-from gpzed import train
 from gpzed.catalog import Catalog, read_catalog
-from gpzed.config import RunConfig
-from gpzed.evaluation import evaluate, metrics
+from gpzed.evaluation import metrics
 from gpzed.prediction import Prediction
-from gpzed.workflows import predict_table
 
 ROOT = Path(__file__).resolve().parents[1]
 CATALOGUES = {
@@ -35,15 +25,6 @@ CATALOGUES = {
     "gama": (["des_dr2_gama_vipers/gama_train"], None),
     "quasars": (["sdss_qso_dr5/half"], None),
 }
-CONFIGURATIONS = {
-    "paper": RunConfig.paper().override("model", n_basis="auto"),
-    "one head": RunConfig().override("model", n_heads=1, n_members=1, n_networks=0),
-    "eight heads": RunConfig().override("model", n_members=1, n_networks=0),
-    "eight heads, networks": RunConfig().override("model", n_members=1),
-    "five members": RunConfig().override("model", n_networks=0),
-    "default": RunConfig(),
-}
-KEYS = ("rmse", "fr_0.15", "fr_0.05", "sigma_nmad", "bias", "mll", "crps", "cde_loss", "pit_ks", "coverage_68")
 
 
 def arguments(description: str | None) -> argparse.Namespace:
@@ -76,6 +57,7 @@ def measured_rows(table: Catalog) -> Catalog:
 
 
 def point_metrics(z: np.ndarray, prediction: Prediction, point: str) -> dict[str, float]:
+    """Return the scores of a point estimate."""
     return {
         "rmse": metrics.rmse(z, prediction, point=point),
         "fr_0.15": metrics.fraction_retained(z, prediction, threshold=0.15, point=point),
@@ -83,21 +65,3 @@ def point_metrics(z: np.ndarray, prediction: Prediction, point: str) -> dict[str
         "sigma_nmad": metrics.sigma_nmad(z, prediction, point=point),
         "bias": metrics.bias(z, prediction, point=point),
     }
-
-
-def main() -> None:
-    args = arguments(__doc__)
-    warnings.simplefilter("ignore")
-    training, test = tables(args.data_dir, args.catalogue)
-    for name, configuration in CONFIGURATIONS.items():
-        started = time.process_time()
-        model = train(training, config=replace(configuration, seed=args.seed))
-        seconds = time.process_time() - started
-        scores = evaluate(test.floats("z_spec"), predict_table(model, test)[0])
-        record = {"catalogue": args.catalogue, "configuration": name, "seed": args.seed, "n_train": len(training)}
-        record |= {"n_test": len(test), "n_basis": model.regressor.n_basis_, "cpu_seconds": round(seconds, 1)}
-        emit(record | {key: round(scores[key], 5) for key in KEYS})
-
-
-if __name__ == "__main__":
-    main()
