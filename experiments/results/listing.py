@@ -115,9 +115,10 @@ LISTED = (
         240,
         environment=".venv-networks",
     ),
-    scores(
+    Experiment(
         "shift",
-        "shift",
+        "target",
+        "benchmarks/shift.py",
         each("--seeds {} --runs {}", SEEDS, ("2+target", "3+target", "4+target", "3", "1", "2", "2+weights")),
         150,
     ),

@@ -73,6 +73,7 @@ WHAT: dict[str | None, str] = {
     None: "the setting has changed since",
     "defaults": "the defaults of `gpzed train` have changed since",
     "paper": "the model of the paper has changed since",
+    "target": "`gpzed train --target` has changed since",
     "kernels": "the kernels have changed since",
 }
 
