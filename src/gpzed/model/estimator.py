@@ -13,7 +13,8 @@ from gpzed.compiled import warn_if_missing
 from gpzed.errors import ConvergenceWarning
 from gpzed.gp.parameters import MeanFunction
 from gpzed.gp.whitening import WhiteningMethod
-from gpzed.model.committee import Committee, train_committee
+from gpzed.model.committee import Committee
+from gpzed.model.committee_training import train_committee
 from gpzed.model.fitted import FittedModel
 from gpzed.model.inputs import is_lazy
 from gpzed.model.options import Calibration, Training, check_options
