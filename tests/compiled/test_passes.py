@@ -113,10 +113,10 @@ CASES = [
 def test_passes_over_a_block(lanes, options, keeps):
     case = Case(**options)
     memory = np.full(kept_size(len(case.block.y), case.state.n_weights), np.nan) if keeps else None
-    _assert_close(passes.forward(case.block, Scratch(keep=memory), case.state), case.forward())
+    _assert_close(passes.forward([(case.block, Scratch(keep=memory))], case.state), case.forward())
     for is_well_conditioned in (False, True):
         posterior = case.posterior(is_well_conditioned)
-        results = passes.backward(case.block, Scratch(kept=memory), case.state, posterior)
+        results = passes.backward([(case.block, Scratch(kept=memory))], case.state, posterior)
         _assert_close(results, case.backward())
 
 
@@ -143,6 +143,6 @@ def test_noise_out_of_bounds_is_told(lanes, b):
     case = Case(n=30)
     state = State(case.state.basis, np.zeros(case.m), b, 0)
     with pytest.raises(NumericalError, match="noise precision"):
-        passes.forward(case.block, Scratch(), state)
+        passes.forward([(case.block, Scratch())], state)
     with pytest.raises(NumericalError, match="noise precision"):
-        passes.backward(case.block, Scratch(), state, case.posterior(True))
+        passes.backward([(case.block, Scratch())], state, case.posterior(True))

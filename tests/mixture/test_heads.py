@@ -8,7 +8,7 @@ from scipy.optimize import approx_fprime
 from scipy.stats import norm
 
 from gpzed.compiled import binding, substitute
-from gpzed.engine.blocks import Block, Rows, Scratch
+from gpzed.engine.blocks import Block, Rows, Scratch, sum_blocks
 from gpzed.engine.threads import Team, ThreadEngine
 from gpzed.gp.initialize import initialize
 from gpzed.gp.parameters import Layout
@@ -79,7 +79,7 @@ def test_compiled_likelihood_is_that_of_numpy(
     block = Block(np.ascontiguousarray(X.T), y, omega, v=None if v_shape is None else rng.random(v_shape))
     state = heads.state(layout)
     compiled = substitute(likelihood)(block, Scratch(), state, heads.Theta)
-    (held_out,) = substitute(held_out_likelihood)(block, Scratch(), state, heads.Theta)
+    (held_out,) = sum_blocks([(block, Scratch())], held_out_likelihood, (state, heads.Theta))
     factors = fit_head_posteriors(ThreadEngine(X, y, omega, width=layout.n_weights, n_threads=1), heads, layout)
     mixture = MixtureHeads(heads, factors, np.zeros((D, K)), "linear", 0, 0.0)
     predicted = mixture.predict(X, layout, Team(1))

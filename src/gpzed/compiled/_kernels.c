@@ -767,3 +767,4 @@ size_t gpzed_kept_size(const struct forward *c)
 }
 
 #include "_posterior.h"
+#include "_parts.h"

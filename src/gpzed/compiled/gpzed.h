@@ -308,7 +308,54 @@ struct part {
     struct targets targets;
     size_t r;
     const double *V; /* (d, r) */
+    double *kept;    /* see `struct forward` */
 };
+
+/* Blocks of rows of several kinds. Those with r = 0 see basis functions as they are, others blurred ones of these shapes,
+ * whose r is the largest of all parts. */
+struct parts {
+    size_t n_parts;
+    const struct part *parts;
+    struct shapes shapes;
+};
+
+/* Functions over several blocks in one call; the struct of one block says what all have in common. */
+struct forward_parts {
+    struct parts parts;
+    struct forward each;
+    double *work;
+};
+int gpzed_forward_parts(const struct forward_parts *c);
+size_t gpzed_forward_parts_work_size(const struct forward_parts *c);
+
+struct backward_parts {
+    struct parts parts;
+    struct backward each; /* its ZT_G is that of rows with r = 0 */
+    double *work;
+    double *grad_P, *grad_Lambda; /* (m, d), (m or 1, d, d), of the other rows; added to */
+};
+int gpzed_backward_parts(const struct backward_parts *c);
+size_t gpzed_backward_parts_work_size(const struct backward_parts *c);
+
+struct heads_parts {
+    struct parts parts;
+    struct heads each; /* without gradient */
+    double *work;
+};
+int gpzed_heads_parts(const struct heads_parts *c);
+size_t gpzed_heads_parts_work_size(const struct heads_parts *c);
+
+/* Log-likelihood of rows that did not enter the fit, their noise variance multiplied by each of several factors. */
+struct score_parts {
+    struct parts parts;
+    struct predict each;
+    size_t n_factors;
+    const double *factors;
+    double *work;
+    double *totals; /* (n_factors), added to */
+};
+int gpzed_score_parts(const struct score_parts *c);
+size_t gpzed_score_parts_work_size(const struct score_parts *c);
 
 /* Log posterior of heads given a batch, and its gradient. Parameters are P (m, d), Gamma and Theta in one vector. */
 struct posterior {

@@ -14,11 +14,11 @@ import numpy as np
 from gpzed._types import FloatArray, IntArray
 from gpzed.compiled.binding import array_of, call, fill, inputs
 from gpzed.compiled.network import adam_struct
-from gpzed.compiled.passes import basis_struct
+from gpzed.compiled.passes import BlocksOfRows, basis_struct, parts_struct
 from gpzed.engine.adam import Adam
 from gpzed.engine.blocks import Block, Givens, Rows, Scratch, Sums
 from gpzed.gp.basis import Gaussians
-from gpzed.gp.linalg import Factor
+from gpzed.gp.linalg import Factor, not_finite
 from gpzed.gp.parameters import Layout
 from gpzed.gp.state import State, pulled_back
 from gpzed.incomplete.blur import Blur
@@ -38,12 +38,15 @@ def likelihood(block: Block, scratch: Scratch, state: State, Theta: FloatArray) 
     return pulled_back((ZT_G, PhiT_H, total), block, state)
 
 
-def held_out_likelihood(block: Block, scratch: Scratch, state: State, Theta: FloatArray) -> Sums:
-    """Likelihood of a block alone, see `gpzed.mixture.likelihood.held_out_likelihood`."""
-    if block.labels is not None and block.labels.wrong is not None:
-        return numpy_likelihood.held_out_likelihood(block, scratch, state, Theta)
-    total = np.zeros(())
-    call("heads", scratch, **_fields(block, state, Theta), log_likelihood=total)
+def held_out_likelihood(rows: BlocksOfRows, state: State, Theta: FloatArray) -> Sums | None:
+    """Likelihood of blocks alone, see `gpzed.mixture.likelihood.held_out_likelihood`."""
+    if any(block.labels is not None and block.labels.wrong is not None for block, _ in rows):
+        return None
+    K, total, basis = Theta.shape[1] // 3, np.zeros(()), state.basis
+    assert isinstance(basis, Gaussians)
+    each = fill("heads", basis=basis_struct(basis, state.k), outputs=outputs_struct(K, Theta), log_likelihood=total)
+    if not call("heads_parts", rows[0][1], parts=parts_struct(rows, state, K=K), each=each):
+        raise not_finite()
     return (total,)
 
 

@@ -45,8 +45,11 @@ def blurred_pull_back(blurred: BlurredBasis, grad_C: FloatArray) -> tuple[FloatA
     return grad_P, grad_Lambda
 
 
+def shapes_struct(P: FloatArray, Lambda: FloatArray, r: int, V: FloatArray | None = None) -> Any:
+    """Return the shapes of basis functions, and what blurs their inputs, as a struct."""
+    (m, d), Lambda = P.shape, full_precision(Lambda)
+    return fill("shapes", m=m, d=d, r=r, is_shared=len(Lambda) != m, P=P, Lambda=Lambda, V=V)
+
+
 def _shapes(blurred: BlurredBasis) -> Any:
-    (m, d), Lambda = blurred.P.shape, full_precision(blurred.Lambda)
-    return fill(
-        "shapes", m=m, d=d, r=blurred.V.shape[1], is_shared=len(Lambda) != m, P=blurred.P, Lambda=Lambda, V=blurred.V
-    )
+    return shapes_struct(blurred.P, blurred.Lambda, blurred.V.shape[1], blurred.V)

@@ -7,7 +7,7 @@ alone, so that they do not depend on the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from gpzed._types import FloatArray, IntArray
-from gpzed.compiled import substitute
+from gpzed.compiled import over_blocks, substitute
 
 Sums = tuple[FloatArray, ...]
 Kernel = Callable[..., Sums]
@@ -92,6 +92,11 @@ class Block:
     blur: int = 0  # how the inputs are uncertain; 0 not at all
     v: FloatArray | None = None  # (n,) or (K, n) variance beside that of the noise (of every head)
     labels: Labels | None = None  # what is known of the targets
+    cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)  # of compiled kernels
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the rows: addresses of compiled kernels hold in this process alone."""
+        return {**self.__dict__, "cache": {}}
 
     def given(self, givens: Givens) -> Block:
         """Return these rows with what the objective takes as given: it adds to the labels' variance and weight."""
@@ -143,8 +148,12 @@ def sum_blocks(
     blocks: Iterable[tuple[Block, Scratch]], kernel: Kernel, arguments: tuple[Any, ...], total: Sums | None = None
 ) -> Sums | None:
     """Add up a kernel, or its compiled twin, over blocks in order."""
+    rows = list(blocks)
+    at_once = over_blocks(kernel)
+    if rows and at_once is not None and (part := at_once(rows, *arguments)) is not None:
+        return add(total, part)
     kernel = substitute(kernel)
-    for block, scratch in blocks:
+    for block, scratch in rows:
         total = add(total, kernel(block, scratch, *arguments))
     return total
 
@@ -200,8 +209,18 @@ def by_blur(blur: IntArray, size: int) -> list[IntArray]:
     ]  # fmt: skip
 
 
-def groups(n_blocks: int, width: int) -> list[slice]:
-    """Return neighbouring blocks whose sums are added at once: a division that depends on the data alone."""
-    n_groups = int(np.clip(GROUP_BYTES // (16 * width**2), 8, MAX_GROUPS))
-    bounds = np.linspace(0, n_blocks, min(n_groups, n_blocks) + 1).astype(int)
+def groups(blocks: Sequence[Block], width: int) -> list[slice]:
+    """Return neighbouring blocks whose sums are added at once: a division that depends on the data alone.
+
+    Blocks that are small because few rows are blurred alike come together, up to the size of an ordinary one.
+    """
+    n_groups, size = int(np.clip(GROUP_BYTES // (16 * width**2), 8, MAX_GROUPS)), block_rows(width)
+    starts, rows = [0] if blocks else [], 0
+    for index, n in enumerate(len(block.y) for block in blocks):
+        if rows and rows + n > size:
+            starts.append(index)
+            rows = 0
+        rows += n
+    chosen = np.linspace(0, len(starts), min(n_groups, len(starts)) + 1).astype(int)
+    bounds = np.append(starts, len(blocks))[chosen].astype(int)
     return [slice(i, j) for i, j in pairwise(bounds)]

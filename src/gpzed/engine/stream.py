@@ -36,7 +36,7 @@ class StreamEngine:
                 scratch = Scratch(self._team.buffers())
                 return sum_blocks(((block, scratch) for block in blocks[chosen]), kernel, arguments)
 
-            for part in self._team.map(sum_group, groups(len(blocks), self._width)):
+            for part in self._team.map(sum_group, groups(blocks, self._width)):
                 total = add(total, part)
         assert total is not None
         return total

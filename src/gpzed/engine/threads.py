@@ -59,7 +59,7 @@ class ThreadEngine:
         self._team = Team(self._n_threads)
         self._memory: list[FloatArray | None] = [None] * len(self._blocks)
         self._owner: object = None  # the passes that use it now
-        self._groups = groups(len(self._blocks), self._width)
+        self._groups = groups(self._blocks, self._width)
         sizes = [(self._width + SPARE_COLUMNS) * (len(block.y) + SPARE_ROWS) for block in self._blocks]
         if sizes and 8 * sum(sizes) <= self._keep_bytes:
             memory = np.empty(sum(sizes))  # in one piece, so that the system may use large pages for it
