@@ -10,13 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from gpzed.compiled import passes
+from gpzed.compiled import heads, passes
 from gpzed.compiled.binding import kept_size
-from gpzed.engine.blocks import Block, Scratch
+from gpzed.engine.blocks import Block, Labels, Scratch
 from gpzed.errors import NumericalError
+from gpzed.gp import evidence, predictive
 from gpzed.gp.basis import Gaussians, quadratic_map
-from gpzed.gp.posterior import Posterior
-from gpzed.gp.state import State
+from gpzed.gp.parameters import Layout
+from gpzed.gp.posterior import Posterior, weight_posterior
+from gpzed.gp.state import State, make_state
+from gpzed.incomplete.blur import Blur
+from gpzed.mixture import likelihood
 
 
 def exponential(x):
@@ -146,3 +150,42 @@ def test_noise_out_of_bounds_is_told(lanes, b):
         passes.forward([(case.block, Scratch())], state)
     with pytest.raises(NumericalError, match="noise precision"):
         passes.backward([(case.block, Scratch())], state, case.posterior(True))
+
+
+def blocks_with_gaps(rng, d, K, doubtful):
+    """Blocks of complete rows and of two kinds of gaps, some repeated, with all that rows may carry."""
+    blocks = []
+    for n, blur in ((13, 0), (30, 1), (1, 2), (25, 2)):
+        v = None if blur == 0 else rng.random(n) if K == 1 else rng.random((K, n))
+        labels = Labels(np.ones(n), None, rng.choice([0.0, 0.1], n)) if doubtful else None
+        rows = rng.standard_normal((d, n)), rng.standard_normal(n), rng.random(n) + 0.5
+        blocks.append((Block(*rows, blur, v, labels), Scratch()))
+    return blocks
+
+
+@pytest.mark.parametrize("doubtful", [False, True])
+@pytest.mark.parametrize("code", ["VC", "GC", "VD", "GL"])
+def test_blocks_with_different_gaps_in_one_call(lanes, code, doubtful):
+    d, m, K = 4, 6, 3
+    rng = np.random.default_rng(len(code))
+    layout = Layout.of(m, d, code, mean_function="linear")
+    theta = 0.3 * rng.standard_normal(layout.size)
+    blurs = [Blur(rng.standard_normal((d, r)), np.zeros(d), np.zeros((d, 0)), np.zeros(d, bool)) for r in (2, 1)]
+    state = make_state(layout.unpack(theta), layout, blurs=blurs)
+    rows = blocks_with_gaps(rng, d, 1, doubtful)
+    fitted = sum_of(evidence.forward, rows, state)
+    _assert_close(passes.forward(rows, state), fitted)
+    posterior = weight_posterior(*fitted[:2], np.ones(state.n_weights))
+    _assert_close(passes.backward(rows, state, posterior), sum_of(evidence.backward, rows, state, posterior))
+    shifts = np.array([-1.0, 0.0])
+    _assert_close(
+        passes.score(rows, state, posterior, shifts), sum_of(predictive.score, rows, state, posterior, shifts)
+    )
+    rows, Theta = blocks_with_gaps(rng, d, K, doubtful), rng.standard_normal((state.n_weights, 3 * K))
+    expected = sum_of(likelihood.held_out_likelihood, rows, state, Theta)
+    _assert_close(heads.held_out_likelihood(rows, state, Theta), expected)
+
+
+def sum_of(kernel, rows, *arguments):
+    """The sum of a kernel of NumPy over blocks."""
+    return [sum(parts) for parts in zip(*(kernel(block, scratch, *arguments) for block, scratch in rows), strict=True)]

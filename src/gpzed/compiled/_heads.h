@@ -41,7 +41,7 @@ TARGET static double NAME(heads_panel)(const struct heads *call, size_t start, d
         EACH_LANE total[i] += exp_one(O[(3 * K + k) * PANEL + i] - best[i]);
     EACH_LANE total[i] = best[i] + log(total[i]);
     for (size_t i = 0; i < rows; i++)
-        sum += total[i] * omega[i];
+        sum += doubted(total[i], c, start + i) * omega[i];
     for (size_t k = 0; k < K; k++) {
         double *restrict f = mean + k * PANEL, *restrict b = log_beta + k * PANEL, *restrict g = gate + k * PANEL;
         const double *restrict t = O + (3 * K + k) * PANEL;

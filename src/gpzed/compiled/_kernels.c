@@ -136,6 +136,16 @@ struct work {
     double *end;
 };
 
+/* Log-likelihood of a target that may be wrong, see `gp/labels.py`, from its log density if it is right. */
+static double doubted(double log_density, const struct targets *c, size_t row)
+{
+    if (!c->wrong)
+        return log_density;
+    double right = log1p(-c->wrong[row]) + log_density;
+    double wrong = log(c->wrong[row]) - 0.5 * (c->y[row] * c->y[row] + LOG_2PI);
+    return right > wrong ? right + log1p(exp(wrong - right)) : wrong + log1p(exp(right - wrong));
+}
+
 INLINE size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 INLINE size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 INLINE size_t round_up(size_t rows) { return (rows + TILE - 1) / TILE * TILE; }

@@ -156,8 +156,8 @@ int gpzed_score_parts(const struct score_parts *c)
             double residual = part->targets.y[row] - mean[row], base = nu[row] + (v ? v[row] : 0.0);
             for (size_t s = 0; s < c->n_factors; s++) { /* Eq. 5.9 */
                 double variance = base + c->factors[s] * noise[row];
-                double twice = residual * residual / variance + log(variance) + LOG_2PI;
-                c->totals[s] -= 0.5 * part->targets.omega[row] * twice;
+                double log_density = -0.5 * (residual * residual / variance + log(variance) + LOG_2PI);
+                c->totals[s] += part->targets.omega[row] * doubted(log_density, &part->targets, row);
             }
         }
     }

@@ -19,7 +19,8 @@ struct inputs {
 /* What else belongs to rows: targets, weights, weights of ln beta in the likelihood, variance beside that of the noise. */
 struct targets {
     const double *y, *omega, *c;
-    const double *v; /* (n), or (K, n) for K heads, or NULL */
+    const double *v;     /* (n), or (K, n) for K heads, or NULL */
+    const double *wrong; /* (n) probability that a target is not that of its row, for scores alone, or NULL */
 };
 
 /* Basis functions, ln Phi = C'Z on the quadratic map of q features, and k columns of the mean function. */

@@ -38,10 +38,8 @@ def likelihood(block: Block, scratch: Scratch, state: State, Theta: FloatArray) 
     return pulled_back((ZT_G, PhiT_H, total), block, state)
 
 
-def held_out_likelihood(rows: BlocksOfRows, state: State, Theta: FloatArray) -> Sums | None:
+def held_out_likelihood(rows: BlocksOfRows, state: State, Theta: FloatArray) -> Sums:
     """Likelihood of blocks alone, see `gpzed.mixture.likelihood.held_out_likelihood`."""
-    if any(block.labels is not None and block.labels.wrong is not None for block, _ in rows):
-        return None
     K, total, basis = Theta.shape[1] // 3, np.zeros(()), state.basis
     assert isinstance(basis, Gaussians)
     each = fill("heads", basis=basis_struct(basis, state.k), outputs=outputs_struct(K, Theta), log_likelihood=total)

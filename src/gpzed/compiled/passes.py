@@ -73,8 +73,7 @@ def backward(rows: BlocksOfRows, state: State, posterior: Posterior) -> Sums | N
 
 def score(rows: BlocksOfRows, state: State, posterior: Posterior, shifts: FloatArray) -> Sums | None:
     """Log-likelihood of held-out rows, see `gpzed.gp.predictive.score`."""
-    doubtful = any(block.labels is not None and block.labels.wrong is not None for block, _ in rows)
-    if doubtful or not isinstance(state.basis, Gaussians):
+    if not isinstance(state.basis, Gaussians):
         return None
     totals = np.zeros(len(shifts))
     each = fill("predict", **_common(state), w=posterior.w_mean, whitener=posterior.factor.whitener)
@@ -147,7 +146,8 @@ def _part(block: Block, state: State, K: int) -> Any:
     if V_known is not V or key != [state.weighted_precision, K]:
         c = np.ones_like(block.omega) if state.weighted_precision else block.omega
         v = block.v if K == 1 or block.v is None else np.broadcast_to(block.v, (K, len(block.y)))
-        targets = fill("targets", y=block.y, omega=block.omega, c=c, v=v)
+        wrong = None if block.labels is None else block.labels.wrong
+        targets = fill("targets", y=block.y, omega=block.omega, c=c, v=v, wrong=wrong)
         part = fill("part", inputs=inputs(block.Xt), targets=targets, r=0 if V is None else V.shape[1], V=V)
         block.cache["part"] = V, state.weighted_precision, K, part
     return part

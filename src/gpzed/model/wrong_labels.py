@@ -74,20 +74,26 @@ def settle_rate(model: GPzRegressor, rows: RawRows) -> float:
 
 
 def _gains(model: GPzRegressor, rows: RawRows, rate: float) -> bool:
-    """Say whether held-out targets are more likely, by more than a standard error, if some are taken for wrong."""
-    first = np.arange(len(rows.y)) % 2 == 0
-    scores = [
-        np.concatenate([_trial_scores(model, with_wrong_rate(rows, q), held, q) for held in (first, ~first)])
-        for q in (0.0, rate)
-    ]
-    gain, omega = scores[1] - scores[0], np.concatenate([rows.omega[first], rows.omega[~first]])
+    """Say whether held-out targets are more likely, by more than a standard error, if some are taken for wrong.
+
+    The second half is not tried where the first does not gain: it would have to make up for that.
+    """
+    gain, omega = np.empty(0), np.empty(0)
+    for half in (0, 1):
+        held = np.arange(len(rows.y)) % 2 == half
+        trusted, doubted = (_trial_scores(model, with_wrong_rate(rows, q), held, q) for q in (0.0, rate))
+        gain, omega = np.append(gain, doubted - trusted), np.append(omega, rows.omega[held])
+        if np.average(gain, weights=omega) <= 0.0:
+            return False
     return bool(np.average(gain, weights=omega) > gain.std() / np.sqrt(len(gain)))
 
 
 def _trial_scores(model: GPzRegressor, rows: RawRows, held: BoolArray, rate: float) -> FloatArray:
     """Return log-likelihoods of held-out targets by one member that was trained on the others."""
     X, y, omega, X_std, y_std, wrong = rows.take(~held)
-    trial = clone(model).set_params(n_members=1, wrong_labels=rate, random_state=0)
+    calibrate = "noise" if model.calibrate in ("global", "local") else model.calibrate  # of iterates, not of densities
+    plain = {"n_members": 1, "coverage": False, "calibrate": calibrate, "random_state": 0}
+    trial = clone(model).set_params(wrong_labels=rate, **plain)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the model that counts is trained later
         trial.fit(X, y, omega, X_std=X_std, y_std=y_std, y_wrong=wrong)
