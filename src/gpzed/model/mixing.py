@@ -14,6 +14,7 @@ import numpy as np
 from gpzed._types import FloatArray, IntArray
 from gpzed.compiled import substitute
 from gpzed.engine.blocks import Scratch
+from gpzed.engine.memory import recycled
 from gpzed.engine.threads import Team
 from gpzed.errors import NumericalError
 from gpzed.mixture.quick import Columns, Place, Quick, fill_columns
@@ -92,7 +93,7 @@ def mix_members(
     sizes = [len(one) for one in inputs]
     starts = np.cumsum([0, *sizes])
     labels = np.repeat(np.arange(len(members)), sizes), np.concatenate(inputs)
-    arrays = {name: np.empty((len(X), starts[-1] + spare)) for name in ARRAYS[:4]}
+    arrays = {name: recycled((len(X), starts[-1] + spare)) for name in ARRAYS[:4]}
     are_sound = True
 
     needs_input_variances = len(others) > 0 or None in quick
