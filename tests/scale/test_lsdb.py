@@ -167,9 +167,26 @@ def test_densities_are_one_nested_column(folder, committee):
     assert np.abs(moments.mean - columns["z_mean"]).max() < 0.01 * read.prediction.std.max()
 
 
-def test_points_and_densities_may_be_apart(folder, committee):
+@pytest.fixture
+def rows_predicted(monkeypatch):
+    """Rows of every partition that is predicted for."""
+    counts, tabulate_rows = [], gpzed.distributed.lsdb.tabulate_rows
+
+    def count(model, table, *others):
+        counts.append(len(table))
+        return tabulate_rows(model, table, *others)
+
+    monkeypatch.setattr(gpzed.distributed.lsdb, "tabulate_rows", count)
+    return counts
+
+
+def test_points_and_densities_may_be_apart(folder, committee, rows_predicted):
     predict(committee, folder / "survey", folder / "together")
+    once = sorted(rows_predicted)
+    rows_predicted.clear()
     predict(committee, folder / "survey", folder / "points", pdf_file=folder / "densities")
+    assert sorted(rows_predicted) == once
+    assert not list(folder.glob("*.whole*"))
     points, densities = (lsdb.open_catalog(folder / name) for name in ("points", "densities"))
     assert "z_phot" in points.columns
     assert "z_pdf" not in points.columns
@@ -183,6 +200,36 @@ def test_points_and_densities_may_be_apart(folder, committee):
         predict(committee, folder / "survey", folder / "points2", pdf_file=folder / "densities")
     again = predict(committee, folder / "survey", folder / "points", pdf_file=folder / "densities", resume=True)
     assert again.n_rows == len(both)
+
+
+def test_catalogues_apart_are_resumed_without_predicting_again(
+    folder, committee, tmp_path, rows_predicted, monkeypatch
+):
+    write, (survey, points, densities) = (
+        gpzed.distributed.lsdb._write,
+        (folder / "survey", *map(tmp_path.joinpath, "pd")),
+    )
+    options = PredictConfig(columns=("z_spec",))
+
+    def stop_at_points(result, target, *others):
+        if target == points:
+            raise KeyboardInterrupt
+        write(result, target, *others)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gpzed.distributed.lsdb, "_write", stop_at_points)
+        with pytest.raises(KeyboardInterrupt):
+            predict(committee, survey, points, options, pdf_file=densities)
+    with pytest.raises(ConfigError, match="left from an interrupted run"):
+        predict(committee, survey, points, options, pdf_file=densities)
+    rows_predicted.clear()
+    report = predict(committee, survey, points, options, pdf_file=densities, resume=True)
+    assert not rows_predicted
+    assert report.n_rows == len(lsdb.open_catalog(densities))
+    assert {"ra", "dec", "z_spec", "z_phot"} <= set(lsdb.open_catalog(points).columns)
+    assert "id" not in lsdb.open_catalog(points).columns
+    assert "id" in lsdb.open_catalog(densities).columns
+    assert not list(tmp_path.glob("*.*"))
 
 
 def test_plain_data_frames_get_lists(folder, committee, survey):

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,8 +49,6 @@ NESTED = "z_pdf"
 """Nested column of the Gaussians, with the fields weight, mean and std."""
 LOOK_PARTITIONS, LOOK_ROWS = 10, 2000
 """Partitions, and rows of each, that are looked at before anything is computed."""
-Parts = Literal["all", "points", "densities"]
-"""What a catalogue has of the columns of predictions."""
 _models: dict[str, PhotozModel] = {}  # of this process, by their hash
 
 
@@ -126,7 +124,6 @@ def predict(
     options: PredictConfig | None = None,
     schema: SchemaConfig | PhotometrySchema | None = None,
     units_stated: bool = False,
-    parts: Parts = "all",
 ) -> Any:
     """Add redshifts to one partition: the function for `map_partitions` of LSDB, and of Dask data frames.
 
@@ -143,8 +140,6 @@ def predict(
     units_stated : bool
         Whether `schema` has the units of the catalogue, which a data frame cannot tell; else photometry on a scale that
         no catalogue for the model has is refused.
-    parts : {"all", "points", "densities"}
-        Which of the columns of predictions to add.
 
     Returns
     -------
@@ -154,7 +149,6 @@ def predict(
     """
     trained = _resolve(model)
     options = settled(options or trained.config.predict, trained.n_components)
-    options = replace(options, pdf="none") if parts == "points" else options
     names = [str(name) for name in frame.columns]
     found = _schema(names, trained, schema)
     kept = names if options.columns is None else [name for name in names if name in options.columns]
@@ -169,8 +163,6 @@ def predict(
         dtype = column_dtype(options, trained.n_components)
         columns = {name: np.empty((0, *dtype[name].shape), dtype[name].base) for name in dtype.names or ()}
     kept = [name for name in kept if name not in columns and name not in PDF_COLUMNS]
-    if parts == "densities":
-        columns = {name: values for name, values in columns.items() if name in PDF_COLUMNS}
     return frame[kept].assign(**_as_frame_columns(as_lists(columns, options), frame))
 
 
@@ -245,52 +237,114 @@ def predict_hats(request: PredictionRequest) -> PredictReport:
 
     The output is a collection, with right ascension and declination in any case. Flags and sentinels are not counted;
     rows of some partitions tell beforehand what is worth a warning in the catalogue.
-    With `pdf_file` the densities are a catalogue of their own, with identifiers and positions; rows are predicted for
-    twice then, since each catalogue is written, and resumed, by itself.
+    With `pdf_file` the densities are a catalogue of their own, with identifiers and positions: both are cut out of a
+    whole one, ``OUTPUT.whole``, which is removed when they are there.
     """
-    if request.pdf_file is None:
-        return _predict_hats(request, "all")
-    options = settled(request.options, request.model.n_components)
-    check_pdf_output(request, options)
-    names = [str(name) for name in _require_lsdb().open_catalog(os.fspath(request.catalogue), columns="all").columns]
-    owner = request.matching_schema(names).id
-    apart = replace(options, columns=() if owner is None else (owner,))
-    _predict_hats(replace(request, output=request.pdf_file, options=apart), "densities")
-    return _predict_hats(request, "points")
+    start = time.perf_counter()
+    said = _predict_hats(request) if request.pdf_file is None else _predict_apart(request)
+    added = tuple(added_columns(said.options, request.model.n_components))
+    n_rows = len(_require_lsdb().open_catalog(request.output))
+    return PredictReport(
+        str(request.output), n_rows, 0, said.schema, None, {}, added, time.perf_counter() - start, said.warnings
+    )
 
 
-def _predict_hats(request: PredictionRequest, parts: Parts) -> PredictReport:
-    start, lsdb, target = time.perf_counter(), _require_lsdb(), request.output
-    identity = identify(request.catalogue)
+class _Said(NamedTuple):
+    """What was settled, and said, before a catalogue was written."""
+
+    schema: PhotometrySchema
+    options: PredictConfig
+    warnings: tuple[str, ...] = ()
+
+
+def _predict_hats(request: PredictionRequest) -> _Said:
+    """Predict into one catalogue."""
+    identity, target = identify(request.catalogue), request.output
     with _computing(request.cluster) as client:
         shared = open_model(request.model, client)
         if client is None:
             _models[shared.digest] = request.model.with_threads(request.n_threads)
-        opened = lsdb.open_catalog(os.fspath(request.catalogue), columns="all")
-        info = opened.hc_structure.catalog_info
-        names, units = [str(name) for name in opened.columns], _units(opened)
-        schema = request.matching_schema(names, units)
+        opened = _require_lsdb().open_catalog(os.fspath(request.catalogue), columns="all")
+        units = _units(opened)
+        schema, options = _settle(request, opened)
         stated = units_are_stated(schema, request.schema, units)
         request.announce(schema, units)
         said = warn_all(_look(opened, request, schema, stated))
-        options = settled(request.options, request.model.n_components)
-        options = _with_position(options, names, (info.ra_column, info.dec_column))
-        result = opened.map_partitions(predict, shared, options, schema, stated, parts)
+        result = opened.map_partitions(predict, shared, options, schema, stated)
         request.progress.say(f"{len(opened.get_healpix_pixels())} partitions of '{request.catalogue}'")
-        run = {**manifest(request.model, identity, schema, options), "parts": parts}
-        pdf = request.model.metadata(_no_info(request, names), schema, options)["gpzed_pdf"]
-        if parts == "points" and request.pdf_file is not None:
-            pdf = {**pdf, "file": request.pdf_file.name}
-        written = {"gpzed_model_sha256": shared.digest, RUN: _digest(run), "gpzed_pdf": json.dumps(pdf)}
-        if request.resume and _is_complete(target, written[RUN]):
+        run = manifest(request.model, identity, schema, options)
+        properties = _properties(request, schema, options, run)
+        if request.resume and _is_complete(target, properties[RUN]):
             request.progress.say(f"'{target}' is complete already")
         else:
             with _held(request, run), undone_if_changed(identity, lambda: shutil.rmtree(target, ignore_errors=True)):
-                _write(result, target, written, request.resume, client)
+                _write(result, target, properties, request.resume, client)
                 identity.check_unchanged()
-        n_rows = len(lsdb.open_catalog(target))
-    added = tuple(added_columns(options, request.model.n_components))  # in both, if there are two
-    return PredictReport(str(target), n_rows, 0, schema, None, {}, added, time.perf_counter() - start, said)
+    return _Said(schema, options, said)
+
+
+def _predict_apart(request: PredictionRequest) -> _Said:
+    """Predict into one catalogue, and cut those of the densities and of the points out of it."""
+    assert request.pdf_file is not None
+    identity, output = identify(request.catalogue), request.output
+    opened = _require_lsdb().open_catalog(os.fspath(request.catalogue), columns="all")
+    schema, options = _settle(request, opened)
+    check_pdf_output(request, options)
+    owner = _position(opened) if schema.id is None else (*_position(opened), schema.id)
+    run = manifest(request.model, identity, schema, options)
+    runs = {target: {**run, "parts": target.name} for target in (request.pdf_file, output)}
+    if request.resume and all(_is_complete(target, _digest(run)) for target, run in runs.items()):
+        request.progress.say(f"'{output}' is complete already")
+        return _Said(schema, options)
+    everything = None if options.columns is None else tuple(dict.fromkeys([*options.columns, *owner]))
+    whole = replace(
+        request, output=output.with_name(f"{output.name}.whole"), options=replace(options, columns=everything),
+        pdf_file=None,
+    )  # fmt: skip
+    with contextlib.ExitStack() as held:
+        for target, run in runs.items():
+            held.enter_context(_held(replace(request, output=target), run))
+        said = _predict_hats(whole)
+        with _computing(request.cluster) as client:
+            both = _require_lsdb().open_catalog(whole.output, columns="all")
+            names = [str(name) for name in both.columns]
+            densities = [name for name in names if name in (*owner, NESTED, *PDF_COLUMNS)]
+            unwanted = {NESTED, *PDF_COLUMNS} | (
+                set() if options.columns is None else set(owner) - set(options.columns)
+            )
+            points = [name for name in names if name not in unwanted]
+            for (target, run), columns in zip(runs.items(), (densities, points), strict=True):
+                pointing = request.pdf_file.name if target == output else None
+                properties = _properties(request, schema, options, run, pointing)
+                _write(both[columns], target, properties, request.resume, client)
+        shutil.rmtree(whole.output)
+    return said._replace(options=options)
+
+
+def _settle(request: PredictionRequest, opened: Any) -> tuple[PhotometrySchema, PredictConfig]:
+    """Return which column is what, and the options with all that a HATS catalogue needs."""
+    names = [str(name) for name in opened.columns]
+    options = settled(request.options, request.model.n_components)
+    return request.matching_schema(names, _units(opened)), _with_position(options, names, _position(opened))
+
+
+def _position(opened: Any) -> tuple[str, str]:
+    info = opened.hc_structure.catalog_info
+    return info.ra_column, info.dec_column
+
+
+def _properties(
+    request: PredictionRequest,
+    schema: PhotometrySchema,
+    options: PredictConfig,
+    run: dict[str, Any],
+    pdf_file: str | None = None,
+) -> dict[str, str]:
+    """Return what a catalogue says of itself; `pdf_file` has its densities."""
+    info = CatalogInfo(os.fspath(request.catalogue), "parquet", (), {}, {}, 0, {})
+    pdf = request.model.metadata(info, schema, options)["gpzed_pdf"]
+    pdf = pdf if pdf_file is None else {**pdf, "file": pdf_file}
+    return {"gpzed_model_sha256": request.model.sha256, RUN: _digest(run), "gpzed_pdf": json.dumps(pdf)}
 
 
 def _units(opened: Any) -> dict[str, str]:
@@ -323,10 +377,6 @@ def _look(opened: Any, request: PredictionRequest, schema: PhotometrySchema, sta
     where = str(request.catalogue)
     refuse_other_units(request.model.scale, seen, where, stated)
     return cautions(request.model.scale, seen, where, absent_bands_text(schema, request.model.schema, opened.columns))
-
-
-def _no_info(request: PredictionRequest, names: list[str]) -> CatalogInfo:
-    return CatalogInfo(os.fspath(request.catalogue), "parquet", tuple(names), {}, {}, 0, {})
 
 
 @contextlib.contextmanager
