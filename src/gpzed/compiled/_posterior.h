@@ -152,7 +152,7 @@ static size_t gather_parts(const struct heads_descent *c, const int64_t *order, 
         int has_v = c->v && (kind || c->all_vary);
         double *X = w->X + start * d, *v = w->v + start * K;
         struct inputs inputs = {n, d, (ptrdiff_t)n, 1, X};
-        struct targets targets = {w->y + start, w->omega + start, NULL, has_v ? v : NULL};
+        struct targets targets = {.y = w->y + start, .omega = w->omega + start, .v = has_v ? v : NULL};
         struct part part = {inputs, targets, c->posterior.parts[kind].r, c->posterior.parts[kind].V};
         for (size_t i = 0; i < n; i++) {
             size_t row = (size_t)order[start + i];

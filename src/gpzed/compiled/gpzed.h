@@ -45,7 +45,6 @@ struct forward {
     double *work;
     double *PhiT_B_Phi, *PhiT_B_y, *log_det; /* added to; the last is sum c ln(B / omega) */
 };
-int gpzed_forward(const struct forward *c);
 size_t gpzed_forward_work_size(const struct forward *c);
 size_t gpzed_kept_size(const struct forward *c);
 
@@ -62,7 +61,6 @@ struct backward {
     double *work;
     double *ZT_G, *PhiT_g, *sum_g, *misfit; /* added to */
 };
-int gpzed_backward(const struct backward *c);
 size_t gpzed_backward_work_size(const struct backward *c);
 
 /* Mean, model variance and noise variance (Eq. 5.8-5.10). */

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+import sklearn.base  # noqa: F401  before our own modules: after them its import takes longer (memory given back and taken)
 
 from gpzed.compiled import warn_if_missing
 from gpzed.errors import ConvergenceWarning
