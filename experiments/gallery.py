@@ -39,9 +39,9 @@ DPI, COLOURS = 144, 96
 """Dots per inch of the pictures, and how many colours they have: small files."""
 INTRODUCTION = """# Gallery
 
-Every figure of `gpzed.plots`, drawn by `python -m experiments.gallery` from {rows:,} simulated galaxies and small models.
-In the calls, `z` stands for true redshifts, `p` for a `Prediction`, `model` for a fitted `GPzRegressor`. Each function draws on
-the axes `ax`, or on new ones, and returns them; `plots.save_figure(ax, "figure.pdf")` writes a file.
+Every figure of `gpzed.plots`, drawn by `python -m experiments.gallery` from {rows:,} simulated galaxies and small
+models. In the calls, `z` stands for true redshifts, `p` for a `Prediction`, `model` for a fitted `GPzRegressor`. Each
+function draws on the axes `ax`, or on new ones, and returns them; `plots.save_figure(ax, "figure.pdf")` writes a file.
 [Judge a prediction](../howto/judge-a-prediction.md) explains what to look for.
 """
 ROWS = 4000
