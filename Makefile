@@ -18,7 +18,11 @@ VENV := .venv
 SOURCES := $(wildcard src/gpzed/compiled/*.c src/gpzed/compiled/*.h)
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint unit docs notebooks slow test-scale faults sanitize lock audit bench paper rivals test-rail results clean
+# `make` alone shows the comments at the top
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: help demo test lint unit docs notebooks slow test-scale faults sanitize lock audit bench paper rivals test-rail results clean
 
 $(VENV)/.stamp: pyproject.toml requirements-dev.lock hatch_build.py $(SOURCES)
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "gpzed needs Python 3.11 or later; set PYTHON=python3.11")'
