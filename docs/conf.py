@@ -11,10 +11,6 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
 
-from jupyter_client.connect import ConnectionFileMixin
-
-ConnectionFileMixin.transport.default_value = "ipc"  # kernels warn of TCP
-
 project = "gpzed"
 author = "The gpzed developers"
 copyright = "2026, the gpzed developers"

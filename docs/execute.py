@@ -8,10 +8,7 @@ import tempfile
 from pathlib import Path
 
 import nbformat
-from jupyter_client.connect import ConnectionFileMixin
 from nbclient import NotebookClient
-
-ConnectionFileMixin.transport.default_value = "ipc"  # kernels warn of TCP
 
 
 def execute(path: str) -> None:
