@@ -18,21 +18,26 @@ VENV := .venv
 SOURCES := $(wildcard src/gpzed/compiled/*.c src/gpzed/compiled/*.h)
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint unit docs notebooks slow test-scale faults sanitize lock audit bench paper rivals test-rail results clean
+# `make` alone shows the comments at the top
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: help demo test lint unit docs notebooks slow test-scale faults sanitize lock audit bench paper rivals test-rail results clean
 
 $(VENV)/.stamp: pyproject.toml requirements-dev.lock hatch_build.py $(SOURCES)
-	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "gpzed needs Python 3.11 or later; set PYTHON=python3.11")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.lock 2> $(VENV)/pip.log \
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "gpzed needs Python 3.11 or later; set PYTHON=python3.11")'
+	@echo "setting up $(VENV), which takes a minute or two"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.lock 2> $(VENV)/pip.log \
 		&& $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . \
 		|| { cat $(VENV)/pip.log >&2; ! grep -q "DO NOT MATCH THE HASHES" $(VENV)/pip.log \
 		&& echo "The packages of requirements-dev.lock are not available here; installing what pyproject.toml allows." >&2 \
 		&& $(BIN)/python -m pip install --quiet --upgrade "pip>=25.1" \
 		&& $(BIN)/python -m pip install --quiet --editable ".[all]" --group dev; }
-	touch $@
+	@touch $@
 
 demo: $(VENV)/.stamp
-	$(BIN)/gpzed demo
+	@$(BIN)/gpzed demo
 
 test: lint unit
 

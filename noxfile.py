@@ -35,7 +35,7 @@ def install(session: nox.Session, *extras: str, groups: tuple[str, ...] = ("test
 
 def pytest(session: nox.Session, *paths: str, env: dict[str, str] | None = None) -> None:
     """Run tests: those that the command line names, or `paths`."""
-    session.run("python", "-m", "pytest", "-n", "2", *(session.posargs or paths), env={**ONE_THREAD, **(env or {})})
+    session.run("python", "-m", "pytest", "-n", "auto", *(session.posargs or paths), env={**ONE_THREAD, **(env or {})})
 
 
 @nox.session(python="3.11")

@@ -104,8 +104,9 @@ MEMBERS = [
 
 
 def _write_reference(app: Any) -> None:
-    """Write a page for each public package: every public name, from its docstring."""
+    """Write a page for each public package: every public name, from its docstring, figures with their picture."""
     folder = Path(app.srcdir) / "reference" / "api"
+    calls = dict(re.findall(r"(?ms)^## (plot_\w+)$.*?^```py\n(.*?)\n```$", (folder.parent / "gallery.md").read_text()))
     folder.mkdir(exist_ok=True)
     shown: list[Any] = []
     for package, purpose in PACKAGES.items():
@@ -120,6 +121,9 @@ def _write_reference(app: Any) -> None:
             kind = "autoclass" if inspect.isclass(value) else "autofunction" if callable(value) else ""
             if kind and value not in shown:
                 lines += [f".. {kind}:: {name}", *MEMBERS * (kind == "autoclass"), ""]
+                if name in calls:
+                    lines += ["   .. code-block:: python", "", f"      {calls[name]}", ""]
+                    lines += [f"   .. image:: ../gallery/{name}.png", ""]
                 shown.append(value)
         text, page = "\n".join(lines), folder / f"{package}.rst"
         if not page.exists() or page.read_text() != text:

@@ -35,14 +35,14 @@ from gpzed.workflows.survey import SurveyOptions, survey
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "gallery.md"
 FOLDER = PAGE.with_name("gallery")
-DPI, COLOURS = 96, 96
+DPI, COLOURS = 144, 96
 """Dots per inch of the pictures, and how many colours they have: small files."""
 INTRODUCTION = """# Gallery
 
-Every figure of `gpzed.plots`, drawn by `python -m experiments.gallery` from {rows:,} simulated galaxies and a small
-model. Functions draw on the axes given as `ax`, or on new ones, and return them; `plots.save_figure(ax, "figure.pdf")`
-writes the file. [Judge a prediction](../howto/judge-a-prediction.md) has them in context. `z` are true redshifts, `p`
-is a `Prediction`, `model` a fitted `GPzRegressor`.
+Every figure of `gpzed.plots`, drawn by `python -m experiments.gallery` from {rows:,} simulated galaxies and small
+models. In the calls, `z` stands for true redshifts, `p` for a `Prediction`, `model` for a fitted `GPzRegressor`. Each
+function draws on the axes `ax`, or on new ones, and returns them; `plots.save_figure(ax, "figure.pdf")` writes a file.
+[Judge a prediction](../howto/judge-a-prediction.md) explains what to look for.
 """
 ROWS = 4000
 
@@ -59,7 +59,9 @@ class Bench:
             X[:half], z[:half]
         )
         self.z = z[half:]
-        self.p, self.one, self.few = (m.predict_distribution(X[half:]) for m in (mixtures, self.model, simple))
+        self.p, self.one, self.few = (
+            m.predict_distribution(X[half:]).truncate(0.0) for m in (mixtures, self.model, simple)
+        )
         table = Catalog(sky.columns())
         write_catalog(table.slice(0, half), folder / "spectra.parquet")
         write_catalog(table.slice(half), folder / "survey.parquet")

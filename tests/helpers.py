@@ -9,6 +9,7 @@ import numpy as np
 
 import reference
 from gpzed import GPzRegressor, Training
+from gpzed.compiled.binding import is_compiled
 from gpzed.engine.threads import ThreadEngine
 from gpzed.gp.evidence import evaluate
 from gpzed.gp.parameters import Layout, Parameters
@@ -24,6 +25,11 @@ def one_model(n_basis="auto", covariance="VC", **options):
     own = {name: value for name, value in options.items() if name not in TRAINING}
     training = Training(**{name: value for name, value in options.items() if name in TRAINING})
     return GPzRegressor(n_basis, covariance, **small | own, training=training)
+
+
+def assert_same_rows(found, expected):
+    """Rows do not depend on their company: to the last bit with the kernels, to rounding with NumPy's products."""
+    np.testing.assert_allclose(found, expected, rtol=0.0 if is_compiled() else 1e-12, atol=0.0)
 
 
 @dataclass(frozen=True)

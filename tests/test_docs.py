@@ -7,8 +7,10 @@ block is only parsed. ``python tests/test_docs.py`` regenerates the option table
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import doctest
+import importlib
 import inspect
 import json
 import os
@@ -273,6 +275,23 @@ def test_the_gallery_shows_every_figure() -> None:
     assert gallery.page() == gallery.PAGE.read_text(encoding="utf-8"), "run `python -m experiments.gallery`"
     assert {path.stem for path in gallery.FOLDER.glob("*.png")} == set(gallery.FIGURES)
     assert sum(path.stat().st_size for path in gallery.FOLDER.iterdir()) < 500_000
+
+
+def test_every_public_function_has_an_example() -> None:
+    """In its docstring, or in the gallery, from which the reference takes it."""
+    pytest.importorskip("matplotlib")
+    tree = ast.parse((ROOT / "docs" / "conf.py").read_text(encoding="utf-8"))
+    assigned = [
+        node for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "PACKAGES"
+    ]
+    packages = ast.literal_eval(assigned[0].value)
+    gallery = (ROOT / "docs" / "reference" / "gallery.md").read_text(encoding="utf-8")
+    for package in (name for name in packages if name != "gpzed.distributed.lsdb"):  # needs LSDB
+        module = importlib.import_module(package)
+        for name in getattr(module, "__all__", ()):
+            function = getattr(module, name)
+            if inspect.isfunction(function):
+                assert ">>>" in (function.__doc__ or "") or f"plots.{name}(" in gallery, f"{package}.{name}"
 
 
 def test_citation_file() -> None:

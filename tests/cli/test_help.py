@@ -14,6 +14,7 @@ import pytest
 from gpzed.catalog import Catalog, write_catalog
 from gpzed.cli.app import COMMANDS, EXAMPLES, cli
 from gpzed.cli.help import GROUPS, MAIN, MESSAGES, Command, group_of
+from gpzed.config import RunConfig
 
 Call = Callable[..., tuple[int, str, str]]
 PYTHON = re.compile(r"np\.|\{'|\['|array\(|None|dtype|<class|\('")
@@ -44,6 +45,23 @@ def test_no_group_of_options_is_a_wall(call: Call) -> None:
     counts = {part.splitlines()[0]: len(re.findall(r"(?m)^  -", part)) for part in sections}
     assert len(counts) >= 8
     assert max(counts.values()) <= 13, counts
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("train", "1 for the paper's model. [default: {model.n_heads}]"),
+        ("train", "Number m of basis functions. [default: auto]"),
+        ("train", "(pandas writes NaN to Parquet as null). [default: not-observed]"),
+        ("predict", "exactly. [default: positive]"),
+        ("predict", "[default: 0,3,301]"),
+        ("evaluate", "Seed of the resamples. [default: 0]"),
+        ("select", "--max-risk implies it. [default: no-"),
+    ],
+)
+def test_help_shows_defaults_and_options_by_their_names(name: str, text: str, call: Call) -> None:
+    _, shown, _ = call(name, "--help")
+    assert text.format(model=RunConfig().model) in " ".join(shown.split())
 
 
 def test_the_first_help_has_groups_and_examples(call: Call) -> None:

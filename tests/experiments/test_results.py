@@ -137,7 +137,10 @@ def test_rows_of_an_earlier_epoch_are_marked_until_measured_again(
 def test_a_changed_default_is_noticed() -> None:
     old = {"options": {"model": {"n_heads": 8}}, "scores": {"mll": 1.0, "crps": 0.5}}
     new = {"options": {"model": {"n_heads": 5}}, "scores": {"mll": 1.001, "crps": 0.6}}
-    assert epochs._differences(old, new) == ["options.model.n_heads: 8 is now 5", "scores.crps: 0.5 is now 0.6"]
+    assert epochs._differences(old, new, epochs.TOLERANCE) == [
+        "options.model.n_heads: 8 is now 5",
+        "scores.crps: 0.5 is now 0.6",
+    ]
 
 
 def test_pivot_and_lists(toy: Experiment, tmp_path: Path) -> None:

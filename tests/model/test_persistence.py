@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpzed import _files, load_model
+from gpzed import GPzRegressor, Training, _files, load_model
 from gpzed._files import write_atomically
 from gpzed.errors import GPzError, ModelFormatError
 from gpzed.model.container import DIGEST_SIZE, MAGIC, pack, unpack
@@ -247,6 +247,10 @@ LOCAL = {"recalibration/local": np.array([0.1])}
             or [a.pop(name) for name in list(a) if name.startswith("coverage")]
             or a.update(LOCAL)
         ),
+        lambda h, a: (
+            h["members"][0].update(posterior=None)
+            or [a.pop(name) for name in list(a) if name.startswith("members/0/posterior")]
+        ),
     ],
     ids=[
         "no members",
@@ -293,6 +297,7 @@ LOCAL = {"recalibration/local": np.array([0.1])}
         "an empty density",
         "a weight above one",
         "regions without a density",
+        "neither posterior nor heads",
     ],
 )
 def test_a_sealed_file_with_parts_missing_or_garbled(content, tmp_path, change):
@@ -504,3 +509,15 @@ def test_arrays_come_back_as_they_were_and_take_no_more_than_they_must() -> None
         np.testing.assert_array_equal(found[name], array)
     numbers = 40 * 41 // 2
     assert len(payload) < numbers * (8 + 4) + 800
+
+
+def test_heads_are_stored_in_single_precision_and_without_the_model_they_started_from() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 2))
+    y = np.where(rng.random(400) < 0.5, 1.0, -1.0) * (2.0 + X[:, 0])  # two branches: heads are kept
+    model = GPzRegressor(n_basis=5, n_heads=2, n_members=1, random_state=0, training=Training(n_epochs=10)).fit(X, y)
+    (member,) = model.members_
+    assert member.mixture is not None
+    assert member.posterior is None
+    heads = member.mixture.heads
+    assert all(np.array_equal(part, part.astype(np.float32)) for part in (heads.P, heads.Gamma))

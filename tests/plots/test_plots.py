@@ -247,7 +247,7 @@ def test_pdf_draws_density_gaussians_and_redshifts() -> None:
     mixed = Prediction([[0.6, 0.4, 0.0]], [[0.4, 1.2, 9.0]], [[0.001] * 3], [[0.002] * 3]).truncate(0.0)
     ax = plots.plot_pdf(mixed, z_spec=0.5)
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert labels[:2] == ["its Gaussians", "$p(z)$"]
+    assert labels[:2] == ["components", "$p(z)$"]
     assert "0.500" in labels[-1]
     total = next(line for line in ax.lines if line.get_label() == "$p(z)$")
     grid, density = total.get_xdata(), total.get_ydata()

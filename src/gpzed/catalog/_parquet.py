@@ -137,7 +137,16 @@ def _text(raw: bytes) -> str:
 
 
 def parquet_files(path: Path) -> list[Path]:
-    """Return the Parquet files of a folder in the order of their names, or the file itself."""
+    """Return the Parquet files of a folder in the order of their names, or the file itself.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from gpzed.catalog import parquet_files
+    >>> Path("part.parquet").touch()
+    >>> [path.name for path in parquet_files(Path())]
+    ['part.parquet']
+    """
     if not path.is_dir():
         return [path]
     if (main := _hats_catalogue(path)) is not None:

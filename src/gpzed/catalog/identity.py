@@ -76,6 +76,14 @@ def identify(path: str | os.PathLike[str]) -> Identity:
 
     Every way to write to a file changes its size, its time of change or its inode. The sample, some hundred kilobytes
     however large the file, also finds changes that hide from the file system: times set back, clocks that stand still.
+
+    Examples
+    --------
+    >>> from gpzed.catalog import Catalog, identify, write_catalog
+    >>> write_catalog(Catalog({"mag_g": [20.1, 21.5], "z_spec": [0.1, 0.3]}), "galaxies.csv")
+    >>> first = identify("galaxies.csv")
+    >>> identify("galaxies.csv") == first
+    True
     """
     path = local_path(path)
     root = Path(path)

@@ -102,6 +102,14 @@ def catalog_info(
 
     FITS, Parquet and HDF5 are asked for their headers only. CSV has none: it is read through once, in constant memory.
     ECSV, VOTable and ASCII tables are read whole.
+
+    Examples
+    --------
+    >>> from gpzed.catalog import Catalog, catalog_info, write_catalog
+    >>> write_catalog(Catalog({"mag_g": [20.1, 21.5], "z_spec": [0.1, 0.3]}), "galaxies.csv")
+    >>> info = catalog_info("galaxies.csv")
+    >>> info.names, info.n_rows
+    (('mag_g', 'z_spec'), 2)
     """
     return _open_reader(path, format, hdf5_group).info
 
@@ -135,6 +143,13 @@ def iter_catalog(
         First row to read.
     hdf5_group : str, optional
         Group of an HDF5 file that holds the columns, if there are several.
+
+    Examples
+    --------
+    >>> from gpzed.catalog import Catalog, iter_catalog, write_catalog
+    >>> write_catalog(Catalog({"mag_g": [20.1, 21.5], "z_spec": [0.1, 0.3]}), "galaxies.csv")
+    >>> [len(chunk) for chunk in iter_catalog("galaxies.csv", chunk_rows=1)]
+    [1, 1]
     """
     if chunk_rows < 1:
         raise CatalogError(f"`chunk_rows` is {chunk_rows}; expected at least 1")
@@ -154,7 +169,15 @@ def read_catalog(
     format: str | None = None,
     hdf5_group: str | None = None,
 ) -> Catalog:
-    """Read a whole file into memory; parameters as for `iter_catalog`."""
+    """Read a whole file into memory; parameters as for `iter_catalog`.
+
+    Examples
+    --------
+    >>> from gpzed.catalog import Catalog, read_catalog, write_catalog
+    >>> write_catalog(Catalog({"mag_g": [20.1, 21.5], "z_spec": [0.1, 0.3]}), "galaxies.csv")
+    >>> read_catalog("galaxies.csv")["z_spec"].tolist()
+    [0.1, 0.3]
+    """
     chunks = iter_catalog(path, chunk_rows=1 << 20, columns=columns, format=format, hdf5_group=hdf5_group)
     return Catalog.concatenate(chunks)
 
@@ -309,7 +332,15 @@ def write_catalog(
     compression: str | None = None,
     hdf5_group: str | None = None,
 ) -> None:
-    """Write a table to a file, or to an address, whole or not at all; parameters as for `open_writer`."""
+    """Write a table to a file, or to an address, whole or not at all; parameters as for `open_writer`.
+
+    Examples
+    --------
+    >>> from gpzed.catalog import Catalog, catalog_info, write_catalog
+    >>> write_catalog(Catalog({"mag_g": [20.1, 21.5], "z_spec": [0.1, 0.3]}), "galaxies.csv")
+    >>> catalog_info("galaxies.csv").names
+    ('mag_g', 'z_spec')
+    """
     if is_address(path):
         with sent_to(os.fspath(path), "the table") as file:
             write_catalog(

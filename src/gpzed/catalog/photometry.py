@@ -41,8 +41,8 @@ class Sentinels:
     not_observed_below : float
         Every magnitude below this means the same.
     nan : {"not_observed", "not_detected"}
-        What a value of NaN means, and a masked or null one: files tell them apart by accident (pandas writes NaN to
-        Parquet as null). Magnitudes computed from negative fluxes are NaN where nothing was seen.
+        What NaN means; masked and null values mean the same (pandas writes NaN to Parquet as null). Magnitudes
+        computed from negative fluxes are NaN where nothing was seen.
     limits : dict of str to float
         Limiting magnitude by band, for non-detections beside which the catalogue has none; bands left out get the
         faint end of what is measured in training.

@@ -38,6 +38,12 @@ def local_path(path: Any) -> Any:
     """Return where something can be read: a copy of what is at an address, everything else as it is.
 
     A copy serves this process until what is at the address changes, and is removed when the process ends.
+
+    Examples
+    --------
+    >>> from gpzed.catalog import local_path
+    >>> local_path("survey.parquet")
+    'survey.parquet'
     """
     if not is_address(path):
         return path
@@ -50,14 +56,28 @@ def local_path(path: Any) -> Any:
 
 
 def address_of(path: str | os.PathLike[str]) -> str:
-    """Return a path as the user gave it: the address, if it is a copy of what is there."""
+    """Return a path as the user gave it: the address, if it is a copy of what is there.
+
+    Examples
+    --------
+    >>> from gpzed.catalog import address_of
+    >>> address_of("survey.parquet")
+    'survey.parquet'
+    """
     given = {os.fspath(copy): address for (address, _), copy in _fetched.items()}
     return given.get(os.fspath(path), os.fspath(path))
 
 
 @contextmanager
 def sent_to(address: str, what: str) -> Iterator[Path]:
-    """Give a local path to write to; what is there in the end is sent to the address, if there was no error."""
+    """Give a local path to write to; what is there in the end is sent to the address, if there was no error.
+
+    Examples
+    --------
+    >>> from gpzed.catalog import sent_to
+    >>> with sent_to("s3://bucket/redshifts.csv", "the output") as path:  # doctest: +SKIP
+    ...     path.write_text("z_phot")
+    """
     name = address.rstrip("/").rpartition("/")[2]
     if not name:
         raise CatalogError(f"'{address}' names no file; end it with the name of {what}")

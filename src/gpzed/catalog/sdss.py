@@ -73,6 +73,12 @@ def casjobs_query(
         Table of your own database (MyDB) to write to.
     limit : int, optional
         Return only this many objects, for a try.
+
+    Examples
+    --------
+    >>> from gpzed.catalog.sdss import casjobs_query
+    >>> print(casjobs_query(limit=10).splitlines()[0])
+    -- SDSS galaxies with spectroscopic redshifts: the sample of Almosallam, Jarvis & Roberts (2016), appendix D.
     """
     release = release.upper()
     if not re.fullmatch(r"DR([89]|1\d|2\d)", release):
@@ -116,6 +122,11 @@ def download_sdss(
     ------
     CatalogError
         If the server cannot be reached, refuses, or finds nothing.
+
+    Examples
+    --------
+    >>> from gpzed.catalog.sdss import download_sdss
+    >>> galaxies = download_sdss(1000)  # doctest: +SKIP
     """
     if not 1 <= limit <= MAX_DOWNLOAD:
         raise ConfigError(

@@ -21,7 +21,7 @@ EXAMPLES = (
 
 
 @click.command("demo", cls=Command, examples=EXAMPLES)
-@click.option("--survey", type=click.Choice(["sdss", "lsst"]), default="sdss", show_default=True, help="Like which.")
+@click.option("--survey", type=click.Choice(["sdss", "lsst"]), default="sdss", show_default=True, help="Which survey.")
 @click.option("--size", type=click.IntRange(min=200), default=DEFAULT_SIZE, show_default=True, help="Galaxies per set.")
 @click.option("--out", default="gpzed-demo", show_default=True, help="Folder for everything it makes.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all that is random.")

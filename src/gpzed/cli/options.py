@@ -6,7 +6,7 @@ import dataclasses
 import re
 import types
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import click
 
@@ -32,13 +32,16 @@ def section_options(section: str, *names: str, **flags: str) -> Callable[[F], F]
     **flags : str
         Keys of other options, by the name of the option: ``members="n_members"`` is --members.
     """
-    hints, docs = option_hints(section), option_docs(section)
-    return _add(section, hints, docs, {name: name for name in names} | flags)
+    defaults = RunConfig().to_dict()
+    fields = _Fields(option_hints(section), option_docs(section), defaults[section] if section else defaults)
+    return _add(section, fields, {name: name for name in names} | flags)
 
 
 def field_options(kind: Any, *names: str, **flags: str) -> Callable[[F], F]:
     """Add options for some fields of a dataclass; the names are as in `section_options`."""
-    return _add(kind.__name__, get_type_hints(kind), parameter_docs(kind), {name: name for name in names} | flags)
+    defaults = {field.name: field.default for field in dataclasses.fields(kind)}
+    fields = _Fields(get_type_hints(kind), parameter_docs(kind), defaults)
+    return _add(kind.__name__, fields, {name: name for name in names} | flags)
 
 
 def values_of(section: Any, given: dict[str, Any]) -> dict[str, Any]:
@@ -118,20 +121,45 @@ def numbers_of(text: str | None) -> tuple[float, ...] | None:
 # ---------------------------------------------------------------- from fields to options
 
 
-def _add(section: str, hints: dict[str, Any], docs: dict[str, str], flags: dict[str, str]) -> Callable[[F], F]:
+class _Fields(NamedTuple):
+    """Types, descriptions and defaults of fields, by name."""
+
+    hints: dict[str, Any]
+    docs: dict[str, str]
+    defaults: dict[str, Any]
+
+
+def _add(section: str, fields: _Fields, flags: dict[str, str]) -> Callable[[F], F]:
+    named = {flag.replace("_", "-"): key for flag, key in flags.items()}
+
     def decorate(function: F) -> F:
-        for flag, key in reversed(flags.items()):
-            function = _option(flag.replace("_", "-"), f"{section}{SECTION}{key}", hints[key], docs[key])(function)
+        for flag, key in reversed(named.items()):
+            text = _help(fields.docs[key])
+            for other, name in named.items():
+                text = re.sub(rf"\b{name}\b", f"--{other}", text) if "_" in name else text
+            text += _default(fields.defaults.get(key), flag)
+            function = _option(flag, f"{section}{SECTION}{key}", fields.hints[key], text)(function)
         return function
 
     return decorate
 
 
-def _option(flag: str, parameter: str, hint: Any, doc: str) -> Callable[[F], F]:
+def _option(flag: str, parameter: str, hint: Any, text: str) -> Callable[[F], F]:
     choices = _choices(hint)
     if choices == (bool,):
-        return click.option(f"--{flag}/--no-{flag}", parameter, default=None, help=_help(doc))
-    return click.option(f"--{flag}", parameter, type=_type(choices), help=_help(doc))
+        return click.option(f"--{flag}/--no-{flag}", parameter, default=None, help=text)
+    return click.option(f"--{flag}", parameter, type=_type(choices), help=text)
+
+
+def _default(value: Any, flag: str) -> str:
+    """Return a default as help shows it; where there is no value, the description says what happens."""
+    if isinstance(value, bool):
+        return f"  [default: {'' if value else 'no-'}{flag}]"
+    if isinstance(value, (list, tuple)):
+        value = ",".join(f"{entry:g}" for entry in value)
+    if isinstance(value, str):
+        value = value.replace("_", "-")
+    return f"  [default: {value}]" if isinstance(value, (str, int, float)) and value != "" else ""
 
 
 def _choices(hint: Any) -> tuple[Any, ...]:

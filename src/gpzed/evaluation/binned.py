@@ -150,6 +150,13 @@ def uncertainty_boxes(
     """Return box-plot statistics of the ``model``, ``noise``, ``input`` and ``total`` standard deviation in bins.
 
     `by` and `edges` are as in `binned_metrics`; `whiskers` are quantiles, by default the full range, as in the paper.
+
+    Examples
+    --------
+    >>> from gpzed import Prediction, evaluation
+    >>> p = Prediction.gaussian([0.42, 0.79, 1.5], 0.001, 0.009)
+    >>> evaluation.uncertainty_boxes([0.4, 0.8, 1.2], p, edges=[0.0, 1.0, 2.0])["noise"].median.round(4).tolist()
+    [0.0949, 0.0949]
     """
     z = _checks.truth(z_spec, prediction)
     low, high = whiskers

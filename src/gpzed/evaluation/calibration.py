@@ -108,7 +108,15 @@ def pit_histogram(
 def qq_curve(
     z_spec: ArrayLike, prediction: Prediction, *, n_points: int = 99, sample_weight: Weights = None
 ) -> QQCurve:
-    """Return quantiles of the PIT values at `n_points` equally spaced levels inside (0, 1)."""
+    """Return quantiles of the PIT values at `n_points` equally spaced levels inside (0, 1).
+
+    Examples
+    --------
+    >>> from gpzed import Prediction, evaluation
+    >>> p = Prediction.gaussian([0.42, 0.79, 1.5], 0.001, 0.009)
+    >>> evaluation.qq_curve([0.4, 0.8, 1.2], p, n_points=3).empirical.round(3).tolist()
+    [0.106, 0.421, 0.51]
+    """
     if n_points < 1:
         raise ValueError(f"`n_points` is {n_points}; expected at least one.")
     u, weight, _ = _transform(z_spec, prediction, sample_weight)
@@ -121,7 +129,15 @@ def qq_curve(
 def reliability(
     z_spec: ArrayLike, prediction: Prediction, *, levels: ArrayLike | None = None, sample_weight: Weights = None
 ) -> Reliability:
-    """Return the actual coverage of central intervals, by default at 5 % to 95 % in steps of 5 % and 99 %."""
+    """Return the actual coverage of central intervals, by default at 5 % to 95 % in steps of 5 % and 99 %.
+
+    Examples
+    --------
+    >>> from gpzed import Prediction, evaluation
+    >>> p = Prediction.gaussian([0.42, 0.79, 1.5], 0.001, 0.009)
+    >>> evaluation.reliability([0.4, 0.8, 1.2], p, levels=[0.68, 0.95]).actual.round(3).tolist()
+    [0.667, 0.667]
+    """
     u, weight, n = _transform(z_spec, prediction, sample_weight)
     given = [*(np.arange(1, 20) / 20), 0.99] if levels is None else levels
     nominal = np.sort(_checks.fractions("levels", given))
@@ -133,7 +149,15 @@ def reliability(
 
 
 def pulls(z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = None) -> Pulls:
-    """Return residuals divided by the predicted standard deviation, and their width."""
+    """Return residuals divided by the predicted standard deviation, and their width.
+
+    Examples
+    --------
+    >>> from gpzed import Prediction, evaluation
+    >>> p = Prediction.gaussian([0.42, 0.79, 1.5], 0.001, 0.009)
+    >>> round(evaluation.pulls([0.4, 0.8, 1.2], p).std, 2)
+    1.4
+    """
     z, weight = _checks.truth_and_weights(z_spec, prediction, sample_weight)
     values = (prediction.mean - z) / prediction.std
     mean = average(values, weight)

@@ -263,7 +263,15 @@ def mll(z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = N
 def rmse(
     z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = None, point: PointEstimate = "z_phot"
 ) -> float:
-    """Return the root mean square of ``(z_phot - z_spec) / (1 + z_spec)`` (Eq. 6.2)."""
+    """Return the root mean square of ``(z_phot - z_spec) / (1 + z_spec)`` (Eq. 6.2).
+
+    Examples
+    --------
+    >>> from gpzed import Prediction, evaluation
+    >>> p = Prediction.gaussian([0.42, 0.79, 1.5], 0.001, 0.009)
+    >>> round(evaluation.rmse([0.4, 0.8, 1.2], p), 4)
+    0.0792
+    """
     return _score(Metric(partial(squared_error, point=point), root_average), z_spec, prediction, sample_weight)
 
 
@@ -275,7 +283,15 @@ def fraction_retained(
     sample_weight: Weights = None,
     point: PointEstimate = "z_phot",
 ) -> float:
-    """Return FR_e, the percentage of objects with ``|z_phot - z_spec| / (1 + z_spec) < threshold``."""
+    """Return FR_e, the percentage of objects with ``|z_phot - z_spec| / (1 + z_spec) < threshold``.
+
+    Examples
+    --------
+    >>> from gpzed import Prediction, evaluation
+    >>> p = Prediction.gaussian([0.42, 0.79, 1.5], 0.001, 0.009)
+    >>> round(evaluation.fraction_retained([0.4, 0.8, 1.2], p, threshold=0.05), 1)
+    66.7
+    """
     if not threshold > 0:
         raise ValueError(f"`threshold` is {threshold}; expected a positive number such as 0.15.")
     return _score(Metric(_retained(threshold, point)), z_spec, prediction, sample_weight)
@@ -284,14 +300,30 @@ def fraction_retained(
 def bias(
     z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = None, point: PointEstimate = "z_phot"
 ) -> float:
-    """Return the mean of ``(z_phot - z_spec) / (1 + z_spec)``: positive where z_phot is too high."""
+    """Return the mean of ``(z_phot - z_spec) / (1 + z_spec)``: positive where z_phot is too high.
+
+    Examples
+    --------
+    >>> from gpzed import Prediction, evaluation
+    >>> p = Prediction.gaussian([0.42, 0.79, 1.5], 0.001, 0.009)
+    >>> round(evaluation.bias([0.4, 0.8, 1.2], p), 4)
+    0.0484
+    """
     return _score(Metric(partial(normalised_residual, point=point)), z_spec, prediction, sample_weight)
 
 
 def sigma_nmad(
     z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = None, point: PointEstimate = "z_phot"
 ) -> float:
-    """Return ``1.4826 median(|dz - median(dz)|)`` with ``dz = (z_phot - z_spec) / (1 + z_spec)``."""
+    """Return ``1.4826 median(|dz - median(dz)|)`` with ``dz = (z_phot - z_spec) / (1 + z_spec)``.
+
+    Examples
+    --------
+    >>> from gpzed import Prediction, evaluation
+    >>> p = Prediction.gaussian([0.42, 0.79, 1.5], 0.001, 0.009)
+    >>> round(evaluation.sigma_nmad([0.4, 0.8, 1.2], p), 4)
+    0.0294
+    """
     metric = Metric(partial(normalised_residual, point=point), scaled_deviation)
     return _score(metric, z_spec, prediction, sample_weight)
 
@@ -307,6 +339,13 @@ def outlier_fraction(
     """Return the fraction (0 to 1) of objects with ``|z_phot - z_spec| / (1 + z_spec) >= threshold``.
 
     ``threshold=None`` stands for three times sigma_NMAD of the same objects.
+
+    Examples
+    --------
+    >>> from gpzed import Prediction, evaluation
+    >>> p = Prediction.gaussian([0.42, 0.79, 1.5], 0.001, 0.009)
+    >>> round(evaluation.outlier_fraction([0.4, 0.8, 1.2], p, threshold=0.1), 3)
+    0.333
     """
     metric = Metric(partial(normalised_residual, point=point), three_sigma_share)
     if threshold is not None:
@@ -315,7 +354,15 @@ def outlier_fraction(
 
 
 def crps(z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = None) -> float:
-    """Return the mean continuous ranked probability score, in units of redshift; lower is better."""
+    """Return the mean continuous ranked probability score, in units of redshift; lower is better.
+
+    Examples
+    --------
+    >>> from gpzed import Prediction, evaluation
+    >>> p = Prediction.gaussian([0.42, 0.79, 1.5], 0.001, 0.009)
+    >>> round(evaluation.crps([0.4, 0.8, 1.2], p), 4)
+    0.0975
+    """
     return _score(METRICS["crps"], z_spec, prediction, sample_weight)
 
 
@@ -323,6 +370,13 @@ def cde_loss(z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weight
     r"""Return the conditional density loss :math:`E \int p^2 - 2 E\, p(z_{spec})` (Izbicki & Lee 2017).
 
     In closed form, truncation included; lower is better.
+
+    Examples
+    --------
+    >>> from gpzed import Prediction, evaluation
+    >>> p = Prediction.gaussian([0.42, 0.79, 1.5], 0.001, 0.009)
+    >>> round(evaluation.cde_loss([0.4, 0.8, 1.2], p), 3)
+    -2.462
     """
     return _score(METRICS["cde_loss"], z_spec, prediction, sample_weight)
 
@@ -333,23 +387,54 @@ def brier(
     """Return the Brier score, the mean of ``sum_bins (P_bin - 1[z_spec in bin])^2``, from 0 (best) to 2.
 
     `edges` are by default 0 to 6 in steps of 0.1. The first and the last bin are open: they take all that lies beyond.
+
+    Examples
+    --------
+    >>> from gpzed import Prediction, evaluation
+    >>> p = Prediction.gaussian([0.42, 0.79, 1.5], 0.001, 0.009)
+    >>> round(evaluation.brier([0.4, 0.8, 1.2], p), 3)
+    0.795
     """
     bins = BRIER_EDGES if edges is None else _checks.edges("edges", edges)
     return _score(Metric(partial(_brier_score, edges=bins)), z_spec, prediction, sample_weight)
 
 
 def pit(z_spec: ArrayLike, prediction: Prediction) -> FloatArray:
-    """Return the probability integral transform ``cdf(z_spec)`` of each object, shape (n,)."""
+    """Return the probability integral transform ``cdf(z_spec)`` of each object, shape (n,).
+
+    Examples
+    --------
+    >>> from gpzed import Prediction, evaluation
+    >>> p = Prediction.gaussian([0.42, 0.79, 1.5], 0.001, 0.009)
+    >>> evaluation.pit([0.4, 0.8, 1.2], p).round(3).tolist()
+    [0.421, 0.54, 0.001]
+    """
     return prediction.cdf(_checks.truth(z_spec, prediction))
 
 
 def pit_ks(z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = None) -> float:
-    """Return the Kolmogorov-Smirnov distance of the PIT values from the uniform distribution."""
+    """Return the Kolmogorov-Smirnov distance of the PIT values from the uniform distribution.
+
+    Examples
+    --------
+    >>> from gpzed import Prediction, evaluation
+    >>> p = Prediction.gaussian([0.42, 0.79, 1.5], 0.001, 0.009)
+    >>> round(evaluation.pit_ks([0.4, 0.8, 1.2], p), 3)
+    0.46
+    """
     return _score(METRICS["pit_ks"], z_spec, prediction, sample_weight)
 
 
 def pit_cvm(z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights = None) -> float:
-    """Return the Cramer-von Mises statistic of the PIT values, scipy's, which grows with n."""
+    """Return the Cramer-von Mises statistic of the PIT values, scipy's, which grows with n.
+
+    Examples
+    --------
+    >>> from gpzed import Prediction, evaluation
+    >>> p = Prediction.gaussian([0.42, 0.79, 1.5], 0.001, 0.009)
+    >>> round(evaluation.pit_cvm([0.4, 0.8, 1.2], p), 3)
+    0.148
+    """
     return _score(METRICS["pit_cvm"], z_spec, prediction, sample_weight)
 
 
@@ -357,10 +442,25 @@ def pit_ad(z_spec: ArrayLike, prediction: Prediction, *, sample_weight: Weights 
     """Return the Anderson-Darling statistic A^2 of the PIT values, which grows with n.
 
     PIT values are kept 2^-53 away from 0 and 1, so that one hopeless outlier cannot make it infinite.
+
+    Examples
+    --------
+    >>> from gpzed import Prediction, evaluation
+    >>> p = Prediction.gaussian([0.42, 0.79, 1.5], 0.001, 0.009)
+    >>> round(evaluation.pit_ad([0.4, 0.8, 1.2], p), 3)
+    1.903
     """
     return _score(METRICS["pit_ad"], z_spec, prediction, sample_weight)
 
 
 def coverage(z_spec: ArrayLike, prediction: Prediction, *, level: float = 0.68, sample_weight: Weights = None) -> float:
-    """Return the fraction (0 to 1) of objects inside their central interval of probability `level`."""
+    """Return the fraction (0 to 1) of objects inside their central interval of probability `level`.
+
+    Examples
+    --------
+    >>> from gpzed import Prediction, evaluation
+    >>> p = Prediction.gaussian([0.42, 0.79, 1.5], 0.001, 0.009)
+    >>> round(evaluation.coverage([0.4, 0.8, 1.2], p, level=0.95), 3)
+    0.667
+    """
     return _score(Metric(_covered(_checks.level(level))), z_spec, prediction, sample_weight)

@@ -112,7 +112,17 @@ def rejection_curve(
     fractions: ArrayLike | None = None,
     sample_weight: Weights = None,
 ) -> RejectionCurve:
-    """Return one metric against the fraction kept; see `rejection_curves`."""
+    """Return one metric against the fraction kept; see `rejection_curves`.
+
+    Examples
+    --------
+    >>> from gpzed import Prediction
+    >>> from gpzed.evaluation import rejection_curve
+    >>> p = Prediction.gaussian([0.42, 0.79, 1.5], 0.001, [0.001, 0.002, 0.05])  # the last is uncertain, and wrong
+    >>> curve = rejection_curve([0.4, 0.8, 1.2], p, "rmse", fractions=[1 / 3, 2 / 3, 1.0])
+    >>> curve.values.round(4).tolist()
+    [0.0143, 0.0108, 0.0792]
+    """
     curves = rejection_curves(z_spec, prediction, [metric], fractions=fractions, sample_weight=sample_weight)
     return curves[metric]
 
@@ -136,6 +146,16 @@ def relative_improvement(reference: RejectionCurve, method: RejectionCurve) -> I
     ValueError
         If the curves are of different metrics or fractions, or of a metric such as bias or coverage for which neither
         higher nor lower is better.
+
+    Examples
+    --------
+    >>> from gpzed import Prediction
+    >>> from gpzed.evaluation import rejection_curve, relative_improvement
+    >>> z, variances = [0.4, 0.8, 1.2], [0.001, 0.002, 0.05]
+    >>> better, worse = (Prediction.gaussian([0.4 + e, 0.8, 1.2 + e], 0.0, variances) for e in (0.02, 0.04))
+    >>> found = relative_improvement(rejection_curve(z, better), rejection_curve(z, worse))
+    >>> print(f"{found.mean:.0f} %")
+    50 %
     """
     if reference.metric != method.metric:
         raise ValueError(f"`reference` is a curve of {reference.metric!r} but `method` of {method.metric!r}.")

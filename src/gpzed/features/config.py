@@ -31,10 +31,10 @@ class FeatureConfig:
     reference_band : str
         The band whose magnitude stands beside the colours; "" for the one in the middle.
     errors : {"auto", "inputs", "noise", "both", "none"}
-        What becomes of the errors of the magnitudes: their logarithms are inputs too, as in the paper (section 6.2);
-        they are the noise of the inputs, which the model takes out in training and puts in again in prediction, so that
-        training and target may differ in depth; both; or nothing. "auto" is "inputs" if held-out rows gain by that
-        in a quick trial (at least 1,000 training rows, no target catalogue), else "none".
+        How the errors of the magnitudes are used: their logarithms as further inputs, as in the paper (section 6.2);
+        as noise of the inputs, which training removes and prediction adds back, so that training and target may
+        differ in depth; both; or not at all. "auto" is "inputs" if held-out rows gain by that in a quick trial (at
+        least 1,000 training rows, no target catalogue), else "none".
     missing : {"marginalise", "fill"}
         What becomes of bands that were not observed, or failed: the model takes the expectation over them, given the
         other bands, and adds the variance that this brings; or they are filled with their mean given the other bands,

@@ -39,11 +39,26 @@ FLAG_MEANINGS: dict[Flag, str] = {
 
 
 def flag_legend() -> dict[str, str]:
-    """Return the meaning of every bit, by ``"value NAME"`` such as ``"8 CLIPPED_INPUT"``."""
+    """Return the meaning of every bit, by ``"value NAME"`` such as ``"8 CLIPPED_INPUT"``.
+
+    Examples
+    --------
+    >>> from gpzed.features import flag_legend
+    >>> list(flag_legend())[:2]
+    ['1 MISSING_BAND', '2 NOT_DETECTED']
+    """
     return {f"{int(flag)} {flag.name}": text for flag, text in FLAG_MEANINGS.items()}
 
 
 def count_flags(flags: npt.NDArray[np.uint32]) -> dict[str, int]:
-    """Return how many objects carry each bit, by name; bits that nobody carries are left out."""
+    """Return how many objects carry each bit, by name; bits that nobody carries are left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpzed.features import count_flags
+    >>> count_flags(np.array([0, 2, 18], dtype=np.uint32))
+    {'NOT_DETECTED': 2, 'OUTSIDE_COVERAGE': 1}
+    """
     counts = {str(flag.name): int(np.count_nonzero(flags & np.uint32(flag))) for flag in Flag}
     return {name: count for name, count in counts.items() if count}

@@ -81,6 +81,14 @@ def split_by_column(values: AnyArray, name: str) -> Split:
 
     It holds text (train, validation, test; letter case ignored), integers 0, 1, 2, or booleans (True trains, False
     tests).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpzed.features import split_by_column
+    >>> found = split_by_column(np.array(["train", "test", "train"]), "split")
+    >>> found.train.tolist(), found.test.tolist()
+    ([0, 2], [1])
     """
     if values.dtype.kind == "b":
         codes = np.where(values, 0, 2)

@@ -150,7 +150,17 @@ class FeatureTransformer(TransformerMixin):  # type: ignore[misc]
 
 
 def photometry_rows(photometry: Photometry, rows: slice | IntArray) -> Photometry:
-    """Return the photometry of some rows; the report stays that of all."""
+    """Return the photometry of some rows; the report stays that of all.
+
+    Examples
+    --------
+    >>> from gpzed.catalog import Catalog, guess_schema, extract_photometry
+    >>> from gpzed.features import photometry_rows
+    >>> from gpzed.simulate import simulate_survey
+    >>> table = Catalog(simulate_survey(100, survey="sdss", random_state=0).columns())
+    >>> len(photometry_rows(extract_photometry(table, guess_schema(table.names)), slice(0, 10)).values)
+    10
+    """
     limit = None if photometry.limit is None else photometry.limit[rows]
     return dataclasses.replace(
         photometry,
@@ -164,7 +174,18 @@ def photometry_rows(photometry: Photometry, rows: slice | IntArray) -> Photometr
 def fit_transformer(
     photometry: Photometry, config: FeatureConfig | None = None, ebv: FloatArray | None = None
 ) -> FeatureTransformer:
-    """Fit the map from photometry to inputs on training rows; `ebv`, the E(B-V) of each, if extinction is corrected."""
+    """Fit the map from photometry to inputs on training rows; `ebv`, the E(B-V) of each, if extinction is corrected.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpzed.catalog import Catalog, guess_schema, extract_photometry
+    >>> from gpzed.features import fit_transformer
+    >>> from gpzed.simulate import simulate_survey
+    >>> table = Catalog(simulate_survey(100, survey="sdss", random_state=0).columns())
+    >>> fit_transformer(extract_photometry(table, guess_schema(table.names))).names
+    ('asinh_u', 'asinh_g', 'asinh_r', 'asinh_i', 'asinh_z')
+    """
     config = config or FeatureConfig()
     has_errors = _check(photometry, config)
     if config.magnitudes == "auto":

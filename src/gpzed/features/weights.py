@@ -50,7 +50,15 @@ class WeightConfig:
 
 
 def normalised(weights: FloatArray, max_weight: float = np.inf) -> FloatArray:
-    """Return weights with mean 1, none above `max_weight` times the mean; they must be finite, >= 0 and not all 0."""
+    """Return weights with mean 1, none above `max_weight` times the mean; they must be finite, >= 0 and not all 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpzed.features import normalised
+    >>> normalised(np.array([1.0, 3.0])).tolist()
+    [0.5, 1.5]
+    """
     bad = ~np.isfinite(weights) | (weights < 0.0)
     if bad.any():
         row = int(np.argmax(bad))
@@ -70,7 +78,15 @@ def normalised(weights: FloatArray, max_weight: float = np.inf) -> FloatArray:
 
 
 def redshift_weights(z: FloatArray) -> FloatArray:
-    """Return (1 + z)^-2 with mean 1: errors count relative to 1 + z (cost weights, section 5 of the paper)."""
+    """Return (1 + z)^-2 with mean 1: errors count relative to 1 + z (cost weights, section 5 of the paper).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpzed.features import redshift_weights
+    >>> redshift_weights(np.array([0.0, 1.0])).tolist()
+    [1.6, 0.4]
+    """
     return normalised((1.0 + z) ** -2.0)
 
 
@@ -104,6 +120,15 @@ def target_weights(X: FloatArray, X_target: FloatArray, n_neighbours: int = 20, 
         Training neighbours that set the radius.
     max_weight : float
         Limit, relative to the mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpzed.features import target_weights
+    >>> bright, faint = np.linspace(18, 22, 100)[:, None], np.linspace(20, 24, 100)[:, None]
+    >>> weights = target_weights(bright, faint)
+    >>> bool(weights[-1] > weights[0])
+    True
     """
     if len(X_target) == 0:
         raise CatalogError("the target catalogue has no usable rows; expected photometry in the bands of the model")

@@ -38,6 +38,10 @@ class Heads:
         shapes = self.P.shape, self.Gamma.shape, self.Theta.shape
         return Heads(*(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)))
 
+    def rounded(self) -> Heads:
+        """Return the heads in numbers that single precision holds, shorter in a file."""
+        return Heads(*(part.astype(np.float32).astype(np.float64) for part in (self.P, self.Gamma, self.Theta)))
+
     def state(self, layout: Layout, blurs: Sequence[Blur] = ()) -> State:
         """Prepare the basis functions for the kernels."""
         m = layout.m

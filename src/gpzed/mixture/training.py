@@ -122,6 +122,7 @@ def fit_heads(
     )
     if not np.all(np.isfinite(heads.Theta)):
         raise NumericalError("training of the heads broke down: their weights are not finite.")
+    heads = heads.rounded()
     givens = refresh(heads, training, everything)
     offsets = fit_offsets(rows, givens, heads, layout, blurs)
     factors, blind = (

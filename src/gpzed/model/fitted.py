@@ -87,7 +87,7 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Posterior mean of the weights, those of the mean function last, target standardised; a column per head."""
         member = self.members_[0]
         if member.mixture is None:
-            return member.posterior.w_mean
+            return member.weights.w_mean
         return member.mixture.heads.Theta[:, : member.n_heads]
 
     @property

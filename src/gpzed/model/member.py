@@ -75,11 +75,11 @@ class TrainingReport:
 
 @dataclass(frozen=True)
 class Member:
-    """One trained model: parameters, posterior of the weights, and the maps around them."""
+    """One trained model: parameters, posterior of the weights or heads in its place, and the maps around them."""
 
     layout: Layout
     parameters: Parameters
-    posterior: Posterior
+    posterior: Posterior | None  # none with heads, which have their own
     standardisation: Standardisation
     noise_correction: float
     report: TrainingReport | None = None
@@ -90,6 +90,12 @@ class Member:
         """Centres P and square roots Gamma of the precisions of the basis functions that predict, whitened."""
         source = self.parameters if self.mixture is None else self.mixture.heads
         return source.P, source.Gamma
+
+    @property
+    def weights(self) -> Posterior:
+        """Posterior of the weights of a member without heads."""
+        assert self.posterior is not None
+        return self.posterior
 
     @property
     def state(self) -> State:
@@ -138,9 +144,9 @@ class Member:
             return self.mixture.predict_noisy(parts.X, parts.V, np.isnan(X)[parts.row], team, self._noisy)
         state = self.make_state(table.blurs)
         if parts.V is None:
-            found = predict(parts.X, state, self.posterior, team, parts.blur, spreads)
+            found = predict(parts.X, state, self.weights, team, parts.blur, spreads)
         else:
-            found = predict_noisy(parts.X, parts.V, state, self.posterior, team, self._noisy)
+            found = predict_noisy(parts.X, parts.V, state, self.weights, team, self._noisy)
         columns = [np.asarray(part)[:, None] for part in found]
         return (np.ones_like(columns[0]), *columns)
 
@@ -151,7 +157,7 @@ class Member:
         """
         parts, table = self.parts(X)
         if self.mixture is None:
-            factors: tuple[Factor, ...] = (self.posterior.factor,)
+            factors: tuple[Factor, ...] = (self.weights.factor,)
             state = self.make_state(table.blurs)
         else:
             state, factors = self.mixture.heads.state(head_layout(self.layout), table.blurs), self.mixture.factors
@@ -188,7 +194,7 @@ class Member:
     def _forms(self) -> QuadraticForms:
         if self.mixture is not None:
             return self.mixture.forms(self.layout)
-        return variance_forms(self.parameters, self.layout, self.posterior)
+        return variance_forms(self.parameters, self.layout, self.weights)
 
     @cached_property
     def _noisy(self) -> BlurredRows:

@@ -99,11 +99,15 @@ def _check_member(member: Member, path: str, n_features: int) -> None:
         raise ValueError(f"`{path}/layout` is of {layout.m} functions of {d} inputs; expected {n_features} inputs")
     shapes: dict[str, tuple[int, ...]] = {"parameters/u": (layout.m,), "parameters/log_eta": (layout.m,)}
     shapes |= {f"parameters/{name}": shape for name, shape in layout.shapes().items() if name != "b"}
-    _check_shapes(member, path, {**shapes, "posterior/w_mean": (M,)})
-    _check_factor(member.posterior.factor, f"{path}/posterior/factor", M)
+    _check_shapes(member, path, shapes)
     _check_maps(map_, f"{path}/standardisation", d)
     if member.mixture is not None:
         _check_heads(member.mixture, f"{path}/mixture", layout)
+    elif member.posterior is None:
+        raise ValueError(f"`{path}` has neither a posterior nor heads")
+    else:
+        _check_shapes(member, path, {"posterior/w_mean": (M,)})
+        _check_factor(member.posterior.factor, f"{path}/posterior/factor", M)
 
 
 def _check_maps(map_: Standardisation, path: str, d: int) -> None:

@@ -263,7 +263,8 @@ class _Work:
             return trained
         best_score = mixture.best_score - float(np.log(self.map.y_scale))
         report = replace(member.report, best_score=best_score, seconds=time.perf_counter() - self.started)
-        return Trained(replace(member, mixture=mixture, report=report), replace(trained.blind, mixture=blind))
+        member = replace(member, posterior=None, mixture=mixture, report=report)
+        return Trained(member, replace(member, mixture=blind))
 
 
 def _n_steps(reports: Sequence[OptimizeReport]) -> int:

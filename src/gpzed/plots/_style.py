@@ -61,7 +61,15 @@ _NEEDED = "figures need matplotlib; install it with `pip install gpzed[plot]`"
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """Give all figures created inside the look of gpzed's."""
+    """Give all figures created inside the look of gpzed's.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from gpzed.plots import figure_style
+    >>> with figure_style():
+    ...     figure, ax = plt.subplots()
+    """
     try:
         from matplotlib import rc_context
     except ImportError as error:
@@ -106,6 +114,15 @@ def save_figure(ax: Any, path: str | os.PathLike[str], dpi: float | None = None)
     ----------
     dpi : float, optional
         Dots per inch of pixel formats, and of the dense parts of the others; 300 by default.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from gpzed import Prediction
+    >>> from gpzed.plots import plot_pdf, save_figure
+    >>> save_figure(plot_pdf(Prediction.gaussian([0.5], 0.001, 0.002)), "pdf.png")
+    >>> Path("pdf.png").exists()
+    True
     """
     target = Path(path)
     kind = target.suffix.lower().removeprefix(".")

@@ -27,7 +27,7 @@ def plot_pit(
             ax.stairs(height, histogram.edges, fill=True, color=COLOURS[0], alpha=0.35)
         ax.stairs(height, histogram.edges, lw=1.4, baseline=None if difference else 0, **style)
     ax.set(xlim=(0.0, 1.0), xlabel="probability below the true redshift (PIT)")
-    ax.set_ylabel("density less 1" if difference else "density")
+    ax.set_ylabel(r"density $-$ 1" if difference else "density")
     if not difference:
         ax.set_ylim(bottom=0.0)
 
@@ -48,7 +48,7 @@ def plot_qq(curves: QQCurve | Mapping[str, QQCurve], ax: Any = None, *, differen
 def plot_reliability(
     curves: Reliability | Mapping[str, Reliability], ax: Any = None, *, difference: bool = False
 ) -> None:
-    """Draw the actual coverage of central intervals, or its `difference` from the nominal one, against this.
+    """Draw the actual coverage of central intervals against the nominal one, or the `difference` of the two.
 
     Over-confident predictions are below the diagonal, or below zero. The grey band is two standard deviations wide,
     for the first curve if it were calibrated.
@@ -59,7 +59,7 @@ def plot_reliability(
     ax.fill_between(first.nominal, ideal - 2.0 * first.error, ideal + 2.0 * first.error, color=FAINT, alpha=0.35, lw=0)
     ax.plot([0.0, 1.0], [0.0, 0.0 if difference else 1.0], color=FAINT, lw=0.8)
     draw_lines(ax, named, lambda c: (c.nominal, c.actual - c.nominal if difference else c.actual), marker="o", ms=3)
-    ax.set(xlim=(0.0, 1.0), xlabel="probability of the interval")
-    ax.set_ylabel("share inside, less probability" if difference else "share of objects inside")
+    ax.set(xlim=(0.0, 1.0), xlabel="nominal coverage of the central interval")
+    ax.set_ylabel(r"actual $-$ nominal coverage" if difference else "actual coverage")
     if not difference:
         ax.set_ylim(0.0, 1.0)

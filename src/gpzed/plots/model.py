@@ -60,6 +60,7 @@ def plot_sparsity(
     eta = None if noise_weight_precisions is None else np.asarray(noise_weight_precisions, dtype=np.float64)
     alpha = alpha if eta is None else alpha[: len(eta)]
     _draw_relevance(ax, alpha, COLOURS[0], "mean")
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set(xlabel="rank of the basis function", ylabel=r"typical part of the redshift [std], $\alpha^{-1/2}$")
     if eta is not None:
         beside = ax.twinx()
@@ -76,7 +77,7 @@ def _draw_relevance(ax: Any, precisions: FloatArray, colour: str, name: str) -> 
     if relevance[0] > 10.0 * relevance[-1]:
         ax.set_yscale("log")
     else:
-        ax.set_ylim(0.0, 1.1 * relevance[0])
+        ax.set_ylim(0.0, 1.3 * relevance[0])  # room for the legend
 
 
 def _precisions(factors: npt.ArrayLike, m: int, d: int) -> FloatArray:

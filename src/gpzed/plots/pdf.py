@@ -20,7 +20,7 @@ POINTS = 600
 def plot_pdf(
     prediction: Prediction, ax: Any = None, *, index: int = 0, z_spec: float | npt.ArrayLike | None = None
 ) -> None:
-    """Draw the density of one object, its Gaussians, the redshift quoted, and the true one if it is known.
+    """Draw the density of one object, its components, the quoted redshift, and the true one if it is known.
 
     Parameters
     ----------
@@ -60,4 +60,4 @@ def _draw_gaussians(ax: Any, one: Prediction, grid: npt.NDArray[np.float64]) -> 
     total = parts.sum(axis=0).max()
     scale = one.pdf_grid(grid)[0].max() / total if total > 0 else 1.0  # the factor of a cut is the same for all
     for k, part in enumerate(parts[weights > SMALLEST]):
-        ax.plot(grid, scale * part, color=FAINT, lw=0.7, label="its Gaussians" if k == 0 else None)
+        ax.plot(grid, scale * part, color=FAINT, lw=0.7, label="components" if k == 0 else None)

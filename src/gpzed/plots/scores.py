@@ -33,7 +33,7 @@ def plot_rejection(curves: RejectionCurve | Mapping[str, RejectionCurve], ax: An
 
 @drawn
 def plot_improvement(curves: Improvement | Mapping[str, Improvement], ax: Any = None, *, reference: str = "") -> None:
-    """Draw the relative difference of methods to a `reference` along the fraction kept, on a cubic-root axis.
+    """Draw the relative difference of methods from a `reference` along the fraction kept, on a cubic-root axis.
 
     All curves, from `gpzed.evaluation.relative_improvement`, are of the same metric.
     """

@@ -20,4 +20,4 @@ def plot_survey(cells: Any, magnitude: str, colour: str, ax: Any = None, *, colu
     grid[np.searchsorted(y, np.round(bottom, 9)), np.searchsorted(x, np.round(low, 9))] = values
     image = ax.pcolormesh(x, y, grid, cmap="viridis")
     ax.figure.colorbar(image, ax=ax, label=column.replace("_", " "))
-    ax.set(xlabel=magnitude, ylabel=colour)
+    ax.set(xlabel=f"{magnitude} [mag]", ylabel=f"{colour} [mag]")

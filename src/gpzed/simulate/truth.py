@@ -85,6 +85,13 @@ def true_pdf(
     non-detection the probability of falling below the detection flux; an unobserved band nothing. The
     magnitude limit is a cut on observed flux, so it cancels, unless the reference band itself was not
     observed: then its probability of passing the limit enters.
+
+    Examples
+    --------
+    >>> from gpzed.simulate import simulate_survey, true_pdf
+    >>> survey = simulate_survey(500, survey="sdss", random_state=0)
+    >>> true_pdf(survey, [0, 1], n_prior=2000, random_state=1).density.shape
+    (2, 401)
     """
     grid = np.linspace(0.0, survey.instrument.z_max, 401) if z_grid is None else np.asarray(z_grid, float)
     rows = np.asarray(indices)

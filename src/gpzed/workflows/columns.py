@@ -63,6 +63,13 @@ def predict_columns(prediction: Prediction, options: PredictConfig | None = None
     -------
     dict of str to ndarray of shape (n,), or (n, width)
         Gaussians are filled up to a common number with some of weight 0; `as_lists` leaves these out.
+
+    Examples
+    --------
+    >>> from gpzed import Prediction
+    >>> from gpzed.workflows import predict_columns
+    >>> list(predict_columns(Prediction.gaussian([0.4, 0.8], 0.001, 0.009)))
+    ['z_phot', 'z_mean', 'z_std', 'z_var_model', 'z_var_noise', 'z_var_input', 'z_coverage', 'z_flags']
     """
     options = settled(options or PredictConfig(), prediction.n_components)
     values = tabulate(prediction, options)

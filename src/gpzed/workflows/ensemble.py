@@ -29,6 +29,17 @@ def read_ensemble(path: str | os.PathLike[str]) -> Any:
     qp has no cut mixtures: each Gaussian is replaced by one with the mean and variance of its part above the cut.
     Densities on a grid, quantiles or none at all are read as `read_predictions` does, rows without a prediction left
     out.
+
+    Examples
+    --------
+    >>> import gpzed
+    >>> from gpzed.simulate import simulate_survey
+    >>> table = simulate_survey(400, survey="sdss", random_state=0, only_spectroscopic=True).columns()
+    >>> model = gpzed.train(table, n_members=1, n_heads=1, n_basis=5)  # small, to be quick
+    >>> gpzed.predict(model, table).write("redshifts.parquet")
+    >>> from gpzed.workflows import read_ensemble
+    >>> read_ensemble("redshifts.parquet").npdf  # doctest: +SKIP
+    400
     """
     if is_qp_file(path):
         return load_qp().read(os.fspath(path))

@@ -144,6 +144,16 @@ def evaluate(
     options : EvaluationOptions, optional
     redshift, truth, min_redshift, max_redshift : optional
         As in `PredictionSource`.
+
+    Examples
+    --------
+    >>> import gpzed
+    >>> from gpzed.simulate import simulate_survey
+    >>> table = simulate_survey(400, survey="sdss", random_state=0, only_spectroscopic=True).columns()
+    >>> model = gpzed.train(table, n_members=1, n_heads=1, n_basis=5)  # small, to be quick
+    >>> scores = gpzed.evaluate(gpzed.predict(model, table)).metrics
+    >>> scores["rmse"] < 0.1
+    True
     """
     if not isinstance(predictions, PredictionSource):
         predictions = PredictionSource(predictions, redshift, None, min_redshift, max_redshift, truth)
@@ -187,7 +197,20 @@ def _errors(
 
 
 def improvements(results: Sequence[Evaluation]) -> dict[str, dict[str, float]]:
-    """Return the gain of the first file over each of the others, in per cent, averaged over the fractions kept."""
+    """Return the gain of the first file over each of the others, in per cent, averaged over the fractions kept.
+
+    Examples
+    --------
+    >>> import gpzed
+    >>> from gpzed.simulate import simulate_survey
+    >>> table = simulate_survey(400, survey="sdss", random_state=0, only_spectroscopic=True).columns()
+    >>> model = gpzed.train(table, n_members=1, n_heads=1, n_basis=5)  # small, to be quick
+    >>> gpzed.predict(model, table).write("redshifts.parquet")
+    >>> from gpzed.workflows import EvaluationOptions, improvements
+    >>> result = gpzed.evaluate("redshifts.parquet", EvaluationOptions(rejection=True))
+    >>> improvements([result, result])["redshifts.parquet"]["rmse"]
+    0.0
+    """
     first, *others = results
     return {
         other.path: {name: relative_improvement(curve, other.curves[name]).mean for name, curve in first.curves.items()}

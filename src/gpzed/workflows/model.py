@@ -230,6 +230,15 @@ def load_model(path: str | os.PathLike[str]) -> PhotozModel | GPzRegressor:
     ------
     ModelFormatError
         If the file is missing, not a model, truncated, altered, or of a later version.
+
+    Examples
+    --------
+    >>> import gpzed
+    >>> from gpzed.simulate import simulate_survey
+    >>> table = simulate_survey(400, survey="sdss", random_state=0, only_spectroscopic=True).columns()
+    >>> model = gpzed.train(table, "model.gpzed", n_members=1, n_heads=1, n_basis=5)
+    >>> gpzed.load_model("model.gpzed")
+    <PhotozModel of 5 basis functions (VC), bands u, g, r, i, z>
     """
     path = local_path(path)
     payload = read_bytes(path, ModelFormatError)
@@ -273,6 +282,16 @@ def load_photoz_model(path: str | os.PathLike[str]) -> PhotozModel:
     ------
     ModelFormatError
         If the file is not a model, is damaged, or was saved by `GPzRegressor.save`, without schema and features.
+
+    Examples
+    --------
+    >>> import gpzed
+    >>> from gpzed.simulate import simulate_survey
+    >>> table = simulate_survey(400, survey="sdss", random_state=0, only_spectroscopic=True).columns()
+    >>> model = gpzed.train(table, "model.gpzed", n_members=1, n_heads=1, n_basis=5)
+    >>> from gpzed.workflows import load_photoz_model
+    >>> load_photoz_model("model.gpzed").schema.bands
+    ('u', 'g', 'r', 'i', 'z')
     """
     model = load_model(path)
     if isinstance(model, GPzRegressor):
@@ -334,6 +353,18 @@ def predict_table(
         With `flags`.
     report : SentinelReport
         What was measured and what was not.
+
+    Examples
+    --------
+    >>> import gpzed
+    >>> from gpzed.simulate import simulate_survey
+    >>> table = simulate_survey(400, survey="sdss", random_state=0, only_spectroscopic=True).columns()
+    >>> model = gpzed.train(table, n_members=1, n_heads=1, n_basis=5)  # small, to be quick
+    >>> from gpzed.catalog import Catalog
+    >>> from gpzed.workflows import predict_table
+    >>> prediction, report = predict_table(model, Catalog(table))
+    >>> len(prediction)
+    400
     """
     return predict_rows(model, table, schema, sentinels, exact=exact)[:2]
 

@@ -91,6 +91,16 @@ def predict(
         The predictions, if `data` is a table or there is no `output`.
     PredictReport
         What was done, from file to file.
+
+    Examples
+    --------
+    >>> import gpzed
+    >>> from gpzed.simulate import simulate_survey
+    >>> table = simulate_survey(400, survey="sdss", random_state=0, only_spectroscopic=True).columns()
+    >>> model = gpzed.train(table, n_members=1, n_heads=1, n_basis=5)  # small, to be quick
+    >>> out = gpzed.predict(model, table)
+    >>> out
+    <PhotozCatalog of 400 rows: z_phot, z_mean, z_std, z_var_model, z_var_noise, z_var_input, z_coverage, z_pdf_weight>
     """
     if is_address(output):
         if resume:

@@ -137,6 +137,18 @@ def read_predictions(
         If a column is missing.
     CatalogError
         If no row is left.
+
+    Examples
+    --------
+    >>> import gpzed
+    >>> from gpzed.simulate import simulate_survey
+    >>> table = simulate_survey(400, survey="sdss", random_state=0, only_spectroscopic=True).columns()
+    >>> model = gpzed.train(table, n_members=1, n_heads=1, n_basis=5)  # small, to be quick
+    >>> gpzed.predict(model, table).write("redshifts.parquet")
+    >>> from gpzed.workflows import read_predictions
+    >>> file = read_predictions("redshifts.parquet")
+    >>> len(file.z_spec), len(file.prediction)
+    (400, 400)
     """
     source = source if isinstance(source, PredictionSource) else PredictionSource(source)
     if source.truth is not None and not source.is_qp:

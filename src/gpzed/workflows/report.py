@@ -64,6 +64,16 @@ def write_report(
     objects : collection of str
         Identifiers of objects that the page must tell everything about; of large files it does so for a sample.
     progress : Progress, optional
+
+    Examples
+    --------
+    >>> import gpzed
+    >>> from gpzed.simulate import simulate_survey
+    >>> table = simulate_survey(400, survey="sdss", random_state=0, only_spectroscopic=True).columns()
+    >>> model = gpzed.train(table, n_members=1, n_heads=1, n_basis=5)  # small, to be quick
+    >>> gpzed.predict(model, table).write("redshifts.parquet")
+    >>> from gpzed.workflows import write_report
+    >>> report = write_report(["redshifts.parquet"], "report.html")
     """
     progress = progress or Progress()
     target = Path(output)

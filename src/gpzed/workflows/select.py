@@ -131,6 +131,18 @@ def select(
     ------
     CatalogError
         If no selection satisfies the criteria, or true redshifts are needed and there are none.
+
+    Examples
+    --------
+    >>> import gpzed
+    >>> from gpzed.simulate import simulate_survey
+    >>> table = simulate_survey(400, survey="sdss", random_state=0, only_spectroscopic=True).columns()
+    >>> model = gpzed.train(table, n_members=1, n_heads=1, n_basis=5)  # small, to be quick
+    >>> gpzed.predict(model, table).write("redshifts.parquet")
+    >>> from gpzed.workflows import Criteria, select
+    >>> report = select("redshifts.parquet", Criteria(keep=0.5))
+    >>> report.n_kept
+    200
     """
     if output is not None:
         source = predictions if isinstance(predictions, PredictionSource) else PredictionSource(predictions)

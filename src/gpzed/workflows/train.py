@@ -108,6 +108,18 @@ def train(
         An option is unknown or has a wrong value.
     TrainingInterruptedError
         `run.should_stop` said so.
+
+    Examples
+    --------
+    >>> import gpzed
+    >>> from gpzed.simulate import simulate_survey
+    >>> table = simulate_survey(400, survey="sdss", random_state=0, only_spectroscopic=True).columns()
+    >>> model = gpzed.train(table, n_members=1, n_heads=1, n_basis=5)  # small, to be quick
+    >>> model
+    <PhotozModel of 5 basis functions (VC), bands u, g, r, i, z>
+    >>> out = model.predict(table)
+    >>> out["z_phot"].shape
+    (400,)
     """
     data, target = local_path(data), local_path(target)
     settled = as_config(config, options)
@@ -194,6 +206,17 @@ def train_table(
     -------
     PhotozModel
         Its `save` writes the model file.
+
+    Examples
+    --------
+    >>> from gpzed.catalog import Catalog, guess_schema
+    >>> from gpzed.config import RunConfig
+    >>> from gpzed.simulate import simulate_survey
+    >>> from gpzed.workflows import train_table
+    >>> table = Catalog(simulate_survey(400, survey="sdss", random_state=0, only_spectroscopic=True).columns())
+    >>> config = RunConfig.from_dict({"model": {"n_members": 1, "n_heads": 1, "n_basis": 5}})
+    >>> train_table(table, guess_schema(table.names), config)
+    <PhotozModel of 5 basis functions (VC), bands u, g, r, i, z>
     """
     config, progress = config or RunConfig(), progress or Progress()
     rows = prepare_table(table, as_table(table).info(), schema, config)

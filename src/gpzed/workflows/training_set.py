@@ -109,7 +109,17 @@ class TrainingSet:
 
 
 def plan_training(data: Any, config: RunConfig | None = None, progress: Progress | None = None) -> TrainingPlan:
-    """Find out what `train` would do, short of training."""
+    """Find out what `train` would do, short of training.
+
+    Examples
+    --------
+    >>> import gpzed
+    >>> from gpzed.simulate import simulate_survey
+    >>> table = simulate_survey(400, survey="sdss", random_state=0, only_spectroscopic=True).columns()
+    >>> from gpzed.workflows import plan_training
+    >>> plan_training(table).schema.bands
+    ('u', 'g', 'r', 'i', 'z')
+    """
     return prepare(data, config or RunConfig(), progress or Progress(), is_plan=True).plan
 
 

@@ -182,7 +182,7 @@ const Figures = (tools) => {
     return [[area(1), area(-1), level(0, 1, 0),
       { type: "scatter", mode: "lines+markers", x: nominal, y: excess, line: { color: css("blue"), width: 1.8 }, marker: { size: 5 },
         hovertemplate: "%{x:.0%} interval: %{y:+.1%}<extra></extra>" }],
-    layout(axis("probability of the interval", { range: [0, 1] }), axis("share inside − probability", { range: fit([...excess, ...band, ...band.map((v) => -v)]) }))];
+    layout(axis("nominal coverage of the central interval", { range: [0, 1] }), axis("actual − nominal coverage", { range: fit([...excess, ...band, ...band.map((v) => -v)]) }))];
   };
 
   const limits = () => {

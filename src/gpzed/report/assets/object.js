@@ -48,7 +48,7 @@ const OneObject = (tools) => {
     }
     traces.push(line(x, y, css("blue"), { name: "p(z)", fill: "tozeroy", fillcolor: css("fill"), hoverinfo: "all", hovertemplate: "z %{x:.3f}: %{y:.3f}<extra></extra>" }));
     if (density.gaussians?.length > 1) density.gaussians.slice(0, MOST).forEach((g, k) => traces.push(line(x, x.map((z) => bell(g, z)), css("grey"),
-      { name: "its Gaussians", legendgroup: "parts", showlegend: k === 0, line: { color: css("grey"), width: 1 } })));
+      { name: "components", legendgroup: "parts", showlegend: k === 0, line: { color: css("grey"), width: 1 } })));
     const top = 1.06 * Math.max(...y);
     for (const [name, z, colour, dash] of marks) traces.push(line([z, z], [0, top], colour, { name: `${name} ${shown(z, 3)}`, line: { color: colour, width: 1.6, dash } }));
     const left = density.gaussians?.length > MOST ? ` The ${MOST} largest of ${density.gaussians.length} Gaussians are drawn.` : "";
