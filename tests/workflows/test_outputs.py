@@ -185,6 +185,17 @@ def test_damaged_parts_are_computed_again(
     assert not (tmp_path / "bumpy.parquet.parts").exists()
 
 
+def test_a_run_keeps_others_out_until_all_its_parts_are_gone(tmp_path: Path) -> None:
+    arguments = (tmp_path / "out.parquet", {"rows": 3}, False, pytest.fail)
+    first = predict_module.FinishedChunks(*arguments)
+    first.store(0, np.zeros(3))
+    first.remove()
+    with pytest.raises(ConfigError, match="in use by process"):  # it would find parts that are being deleted
+        predict_module.FinishedChunks(*arguments)
+    first.release()
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_full_disk_is_called_that(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
