@@ -78,9 +78,10 @@ def test_an_interrupt_before_a_call_of_dask_has_begun_leaves_no_words(client, ca
 
     for callback in (fail, partial(time.sleep, 0.2)):
         client.loop.add_callback(callback)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(threading, "Event", Interrupted)
-        client.sync(client.scheduler.identity)
+        with pytest.raises(KeyboardInterrupt):
+            client.sync(client.scheduler.identity)
     client.scheduler_info()  # after which the callbacks have been called
     assert [record.exc_info[0] for record in caplog.records if record.name.startswith("tornado")] == [ValueError]
 

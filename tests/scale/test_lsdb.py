@@ -15,6 +15,7 @@ import gpzed.distributed.lsdb
 from gpzed.catalog import Catalog, Lists, read_catalog, write_catalog
 from gpzed.config import PredictConfig
 from gpzed.errors import CatalogError, ConfigError, DataWarning
+from gpzed.features import count_flags
 from gpzed.workflows import load_photoz_model, predict, predict_columns, predict_table, read_predictions, train
 from workflows.galaxy_files import galaxies, quick_config, with_sentinels, write
 
@@ -130,6 +131,7 @@ def test_chosen_columns_keep_the_position(folder, tmp_path):
     after = lsdb.open_catalog(tmp_path / "out", columns="all")
     assert set(after.columns) == {"ra", "dec", "id", *report.columns}
     assert "z_q50" in after.columns
+    assert report.flags == dict(count_flags(after.compute()["z_flags"].to_numpy(dtype=np.uint32))) != {}
 
 
 def test_a_model_file_that_changed_is_not_taken_for_the_old_one(folder, tmp_path):

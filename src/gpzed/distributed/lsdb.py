@@ -14,6 +14,7 @@ import re
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,11 +22,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpzed.catalog import Catalog, CatalogInfo, Lists, PhotometrySchema, identify
+from gpzed.catalog import Catalog, CatalogInfo, Lists, PhotometrySchema, identify, iter_catalog
 from gpzed.catalog._arrow import to_arrow, units_of
 from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.distributed.connection import connect, require_dask
 from gpzed.errors import CatalogError, ClusterError, ConfigError, MissingDependencyError, ModelFormatError
+from gpzed.features import count_flags
 from gpzed.model.container import read_bytes
 from gpzed.workflows.cautions import Seen, cautions, refuse_other_units, units_are_stated, warn_all
 from gpzed.workflows.columns import (
@@ -243,8 +245,8 @@ def _computing(dask_at: Any) -> Iterator[Any]:
 def predict_hats(request: PredictionRequest) -> PredictReport:
     """Predict for a HATS catalogue and write another one, with the same partitions, index and margins.
 
-    The output is a collection, with right ascension and declination in any case. Flags and sentinels are not counted;
-    rows of some partitions tell beforehand what is worth a warning in the catalogue.
+    The output is a collection, with right ascension and declination in any case. Sentinels are not counted; rows of
+    some partitions tell beforehand what is worth a warning in the catalogue.
     With `pdf_file` the densities are a catalogue of their own, with identifiers and positions; rows are predicted for
     twice then, since each catalogue is written, and resumed, by itself.
     """
@@ -288,9 +290,18 @@ def _predict_hats(request: PredictionRequest, parts: Parts) -> PredictReport:
             with _held(request, run), undone_if_changed(identity, lambda: shutil.rmtree(target, ignore_errors=True)):
                 _write(result, target, written, request.resume, client)
                 identity.check_unchanged()
-        n_rows = len(lsdb.open_catalog(target))
+        written_to = lsdb.open_catalog(target)
+        n_rows, flags = len(written_to), _flags(written_to) if parts != "densities" else {}
     added = tuple(added_columns(options, request.model.n_components))  # in both, if there are two
-    return PredictReport(str(target), n_rows, 0, schema, None, {}, added, time.perf_counter() - start, said)
+    return PredictReport(str(target), n_rows, 0, schema, None, flags, added, time.perf_counter() - start, said)
+
+
+def _flags(opened: Any) -> Counter[str]:
+    """Count the objects of a catalogue by flag."""
+    found: Counter[str] = Counter()
+    for table in iter_catalog(Path(str(opened.hc_structure.catalog_base_dir)) / "dataset", columns=["z_flags"]):
+        found.update(count_flags(table["z_flags"]))
+    return found
 
 
 def _units(opened: Any) -> dict[str, str]:
