@@ -27,10 +27,12 @@ def test_records_say_what_was_counted() -> None:
 
 def test_a_campaign_in_parts_is_counted_from_its_file(tmp_path: Path) -> None:
     line = {"fault": "SIGINT in nz", "outcome": "finished first", "held": True, "detail": "", "is_fresh": True}
-    lines = [json.dumps({**line, "seconds": 1.5, "commit": "1a2b3c4"})] * 3
+    commits = ("1a2b3c4", "1a2b3c4", "5d6e7f8")
+    lines = [json.dumps({**line, "seconds": 1.5, "commit": commit}) for commit in commits]
     (tmp_path / "log").write_text("\n".join(lines) + "\n")
     tally = tally_of(tmp_path / "log", 0)
     assert (tally.cases, tally.fresh, tally.seconds, tally.broken) == (3, 3, 4.5, [])
+    assert {record["made"]["commit"] for record in tally.records("--each 4")} == {"1a2b3c4, 5d6e7f8"}
 
 
 def test_records_are_printed_as_the_command_that_makes_them(
