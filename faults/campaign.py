@@ -85,7 +85,11 @@ class Tally:
             same["made"] = {"commit": ", ".join(self.commits)}
         text = ", ".join(f"{outcome} {count:,}" for outcome, count in outcomes.most_common())
         counts = {"cases": self.cases, "fresh": self.fresh, "broken": len(self.broken)}
-        yield {"what": "campaign", **same, "outcomes": text, **counts, "minutes": round(self.seconds / 60.0, 1)}
+        details = [f"{case.fault}: {case.outcome}: {case.detail[:1000]}" for case in self.broken[:20]]
+        yield {
+            "what": "campaign", **same, "outcomes": text, **counts, "minutes": round(self.seconds / 60.0, 1),
+            "details": details,
+        }  # fmt: skip
         broken = collections.Counter(case.fault for case in self.broken)
         for name, found in by_fault.items():
             fault, _, command = name.partition(" in ")

@@ -15,10 +15,11 @@ def test_records_say_what_was_counted() -> None:
     tally = Tally("signals", 3)
     for number in range(5):
         tally.add(Case("SIGKILL in predict many", "identical after resume", True, is_fresh=number == 0))
-    tally.add(Case("SIGHUP in train", "half a file", False))
+    tally.add(Case("SIGHUP in train", "half a file", False, "3 bytes"))
     whole, *faults = tally.records("--each 4")
     assert (whole["run"], whole["cases"], whole["fresh"], whole["broken"]) == ("--each 4", 6, 1, 1)
     assert whole["outcomes"] == "identical after resume 5, half a file 1"
+    assert whole["details"] == ["SIGHUP in train: half a file: 3 bytes"]
     assert [(one["fault"], one["command"], one["cases"], one["broken"]) for one in faults] == [
         ("SIGHUP", "train", 1, 1),
         ("SIGKILL", "predict many", 5, 0),
