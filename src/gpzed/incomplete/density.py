@@ -208,6 +208,8 @@ class Density:
         second += np.einsum("pg,pgab->gab", by_pattern, given.Psi[:, kept])
         covariances = second / weights[:, None, None] - shift[:, :, None] * shift[:, None, :]
         covariances += floor * np.eye(rows.X.shape[1])
+        varies = np.diagonal(covariances, axis1=1, axis2=2) > 0.0  # else errors explain all, up to rounding
+        covariances *= varies[:, :, None] & varies[:, None]
         return Density(weights / weights.sum(), self.means[kept] + shift, covariances), score
 
     def _change(self, updated: Density) -> float:
