@@ -89,15 +89,14 @@ def _recalibration_line(found: dict[str, Any] | None) -> str:
 
 def _pipeline_lines(facts: dict[str, Any]) -> dict[str, str]:
     provenance = facts["provenance"]
-    rows, ends = provenance["rows"], provenance.get("redshift_range")
-    span = f"{ends[0]:.4g} to {ends[1]:.4g}, " if ends else ""
+    rows, (low, high) = provenance["rows"], provenance["redshift_range"]
     return {
         "gpzed version": provenance["gpzed_version"],
         "trained on": f"{provenance['catalogue']}, {rows['train']:,} of {rows['read']:,} rows",
         "date": provenance["date"],
         "bands": ", ".join(facts["bands"]),
         "photometry": facts["photometry"],
-        "redshifts": f"{span}mean {facts['redshift_mean']:.4f}, "
+        "redshifts": f"{low:.4g} to {high:.4g}, mean {facts['redshift_mean']:.4f}, "
         f"standard deviation {facts['redshift_std']:.4f}; limits: {facts['redshift_limits']}",
     }
 
