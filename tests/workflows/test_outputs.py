@@ -105,6 +105,21 @@ def test_two_outputs_must_not_be_the_same(folder: Path, tmp_path: Path, capsys: 
     assert "would overwrite" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no such pipes")
+def test_pipes_are_neither_read_nor_replaced(folder: Path, tmp_path: Path) -> None:
+    """Renaming a file to the name of a device would replace it, if root does so."""
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    with pytest.raises(ConfigError, match="is no file but a pipe or device, which would be replaced"):
+        predict(folder / "model.gpzed", folder / "in.parquet", pipe)
+    with pytest.raises(CatalogError, match="is no file but a pipe or device, which cannot be read twice"):
+        predict(folder / "model.gpzed", pipe, tmp_path / "out.csv")
+    with pytest.raises(CatalogError, match="is no file but a pipe or device"):
+        train(pipe, tmp_path / "model.gpzed", quick_config())
+    assert list(tmp_path.iterdir()) == [pipe]
+    assert pipe.is_fifo()
+
+
 def test_train_refuses_an_output_that_cannot_be_written_before_training(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

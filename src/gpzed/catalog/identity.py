@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gpzed._files import reason
 from gpzed.catalog._format import require_existing
 from gpzed.catalog._parquet import parquet_files
 from gpzed.catalog.remote import local_path
@@ -97,7 +98,7 @@ def _state(file: Path, name: str, sample: str | None = None) -> FileIdentity:
         found = file.stat()
         sample = _sampled(file, found.st_size) if sample is None else sample
     except OSError as error:
-        raise CatalogError(f"'{file}' cannot be read: {error.strerror}; check the file and the disk") from error
+        raise CatalogError(f"'{file}' cannot be read: {reason(error)}; check the file and the disk") from error
     return FileIdentity(name, found.st_size, found.st_mtime_ns, found.st_ino, sample)
 
 
