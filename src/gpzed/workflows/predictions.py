@@ -267,6 +267,12 @@ def densities_apart(info: CatalogInfo, name: Any) -> Catalog:
         raise CatalogError(
             f"'{path}' has {apart.n_rows} densities but '{info.path}' has {info.n_rows} rows; give files of one run"
         )
+    for key in ("gpzed_model_sha256", "gpzed_input", "gpzed_config"):
+        said = [recorded(one.metadata, key) for one in (apart, info)]
+        if None not in said and said[0] != said[1]:
+            raise CatalogError(
+                f"'{path}' is of another run than '{info.path}', which names it: `{key}` is not the same; predict again"
+            )
     return read_catalog(path, columns=density_columns(apart))
 
 
