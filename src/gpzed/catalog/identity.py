@@ -84,8 +84,13 @@ def identify(path: str | os.PathLike[str]) -> Identity:
 
 
 def _files(root: Path) -> list[Path]:
+    """Return the files that are read: the margins of a HATS catalogue too, which its rows are not counted with."""
     require_existing(root)
-    return parquet_files(root)
+    files = parquet_files(root)
+    if not root.is_dir():
+        return files
+    margins = {file for file in root.rglob("Norder=*/Dir=*/**/*.parquet") if file.name[0] not in "._"}
+    return sorted(margins.union(files))
 
 
 def _name(file: Path, root: Path) -> str:

@@ -287,7 +287,7 @@ def _predict_hats(request: PredictionRequest, parts: Parts) -> PredictReport:
         if request.resume and _is_complete(target, written[RUN]):
             request.progress.say(f"'{target}' is complete already")
         else:
-            with _held(request, run), undone_if_changed(identity, lambda: shutil.rmtree(target, ignore_errors=True)):
+            with _held(request, run) as chunks, undone_if_changed(identity, lambda: _remove(target, chunks)):
                 _write(result, target, written, request.resume, client)
                 identity.check_unchanged()
         written_to = lsdb.open_catalog(target)
@@ -341,7 +341,7 @@ def _no_info(request: PredictionRequest, names: list[str]) -> CatalogInfo:
 
 
 @contextlib.contextmanager
-def _held(request: PredictionRequest, run: dict[str, Any]) -> Iterator[None]:
+def _held(request: PredictionRequest, run: dict[str, Any]) -> Iterator[FinishedChunks]:
     """Keep the manifest of a run beside its output until it is complete; LSDB itself would resume any other run."""
     target = request.output
     chunks = FinishedChunks(target, run, request.resume, request.progress.warn)
@@ -352,10 +352,15 @@ def _held(request: PredictionRequest, run: dict[str, Any]) -> Iterator[None]:
                 f"'{target}' is there already, and is not left from an interrupted run; delete it, or write to another "
                 "folder"
             )
-        yield
+        yield chunks
         chunks.remove()
     finally:
         chunks.release()
+
+
+def _remove(target: Path, chunks: FinishedChunks) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    chunks.remove()
 
 
 def _digest(run: dict[str, Any]) -> str:

@@ -168,10 +168,12 @@ def predict_file(request: PredictionRequest) -> PredictReport:
         ):
             run.execute(task)
         chunks.remove()
-    except CatalogError:
+    except CatalogError as error:
         if not run.n_written and not chunks.is_resumed:  # a later run would come no further
             chunks.remove()
-        raise
+        if not chunks.n_done:
+            raise
+        raise CatalogError(f"{error}; finished chunks are kept: add --resume") from error
     finally:
         chunks.release()
     return PredictReport(
