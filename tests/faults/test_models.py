@@ -40,3 +40,12 @@ def test_a_model_that_does_not_say_where_it_comes_from_is_refused(tmp_path, garb
     parts.header["pipeline"]["provenance"] |= garbled
     (tmp_path / "garbled.gpzed").write_bytes(parts.sealed())
     assert models.judge("garbled", tmp_path / "garbled.gpzed", "").outcome == "refused"
+
+
+@pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning")
+def test_a_softening_that_no_survey_has_is_refused(tmp_path):
+    """Magnitudes were infinite, and scikit-learn refused them when the model predicted."""
+    parts = Parts.of(models.make_models(tmp_path)[-1].read_bytes(), "model")
+    parts.header["pipeline"]["features"]["softening"][2] = 1e-320
+    (tmp_path / "garbled.gpzed").write_bytes(parts.sealed())
+    assert models.judge("garbled", tmp_path / "garbled.gpzed", "").outcome == "refused"

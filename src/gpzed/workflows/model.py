@@ -317,6 +317,8 @@ def _check_pipeline(stored: _Pipeline, regressor: GPzRegressor) -> None:
         or features.has_noise != has_errors
     ):
         raise ValueError(f"features {features.names} of bands {features.bands} are not those of the model")
+    if not all(1e-100 < value < 1e100 for value in features.softening):
+        raise ValueError("`features/softening` is out of range")
     if covariance.shape != (k, k) or not np.linalg.eigvalsh(covariance).min() > -1e-6 * np.abs(covariance).max():
         raise ValueError("`features/covariance` is no covariance")
     if not stored.redshift_variance > 0.0 or not np.isfinite([*features.mean, *features.center]).all():
