@@ -66,3 +66,9 @@ def test_inputs_of_which_errors_explain_all(seed):
     model = GPzRegressor(2, n_members=1, n_heads=1, n_networks=0, random_state=0, training=Training(max_iter=2))
     model.fit(X, rng.standard_normal(3), X_std=X_std)
     assert np.isfinite(model.predict_distribution(X, X_std=X_std).variance).all()
+
+
+@pytest.mark.filterwarnings("ignore::gpzed.errors.GPzWarning", "ignore::RuntimeWarning")
+def test_inputs_whose_squares_overflow_are_refused():
+    """Clusters of them crashed in SciPy; no component of their density had any row."""
+    assert fits.fit(84993276).outcome == "refused with a clear error"

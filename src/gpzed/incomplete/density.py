@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpzed._types import BoolArray, FloatArray, IntArray
+from gpzed.errors import NumericalError
 from gpzed.gp.basis import coefficients, quadratic_map
 from gpzed.gp.initialize import clusters
 from gpzed.gp.whitening import MIN_RELATIVE_VARIANCE, Moments
@@ -200,6 +201,8 @@ class Density:
         share *= rows.weight
         score = float(rows.weight @ total / rows.weight.sum())
         kept = share.sum(axis=1) > min_weight
+        if not kept.any():
+            raise NumericalError("inputs too large to fit their density to: squares overflow; rescale the inputs")
         share, offsets = share[kept], offsets[kept]
         weights = share.sum(axis=1)
         by_pattern = np.array([share[:, part].sum(axis=1) for part in rows.slices])
