@@ -60,6 +60,8 @@ class Tally:
     outcomes: collections.Counter[tuple[str, str]] = field(default_factory=collections.Counter)
     broken: list[Case] = field(default_factory=list)
     fresh: int = 0
+    commits: dict[str, None] = field(default_factory=dict)
+    """Of the code that the cases were run on, where a campaign was run in parts."""
 
     def add(self, case: Case) -> None:
         self.outcomes[case.fault, case.outcome] += 1
@@ -78,10 +80,16 @@ class Tally:
         for (fault, outcome), count in sorted(self.outcomes.items()):
             outcomes[outcome] += count
             by_fault[fault][outcome] += count
-        same = {"run": run, "kind": self.kind, "seed": self.seed}
+        same: dict[str, Any] = {"run": run, "kind": self.kind, "seed": self.seed}
+        if self.commits:
+            same["made"] = {"commit": ", ".join(self.commits)}
         text = ", ".join(f"{outcome} {count:,}" for outcome, count in outcomes.most_common())
         counts = {"cases": self.cases, "fresh": self.fresh, "broken": len(self.broken)}
-        yield {"what": "campaign", **same, "outcomes": text, **counts, "minutes": round(self.seconds / 60.0, 1)}
+        details = [f"{case.fault}: {case.outcome}: {case.detail[:1000]}" for case in self.broken[:20]]
+        yield {
+            "what": "campaign", **same, "outcomes": text, **counts, "minutes": round(self.seconds / 60.0, 1),
+            "details": details,
+        }  # fmt: skip
         broken = collections.Counter(case.fault for case in self.broken)
         for name, found in by_fault.items():
             fault, _, command = name.partition(" in ")
@@ -130,6 +138,7 @@ def tally_of(log: Path, seed: int) -> Tally:
     for line in map(json.loads, log.read_text().splitlines()):
         tally.add(Case(**{key: line[key] for key in Case.__dataclass_fields__}))
         tally.seconds += line["seconds"]
+        tally.commits[line["commit"]] = None
     return tally
 
 

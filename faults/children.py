@@ -27,6 +27,8 @@ from gpzed.workflows import load_photoz_model
 PATIENCE_SECONDS = 300.0
 """A command that takes longer than this hangs."""
 HANGS = 99
+NOT_STARTED = "Fatal Python error: init_"
+"""What Python says when it is interrupted before it runs the first line of a program."""
 TRAINING = """
 [model]
 n_basis = 5
@@ -47,7 +49,9 @@ class Ended:
 
     @property
     def is_clear(self) -> bool:
-        """Whether it told what it has to tell in its own words."""
+        """Whether it told what it has to tell in its own words; if Python had not started yet, these are Python's."""
+        if self.text.startswith(NOT_STARTED):
+            return True
         return "Traceback" not in self.text and "leaked" not in self.text and self.code not in (-6, -11)
 
 

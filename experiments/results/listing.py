@@ -206,6 +206,7 @@ LISTED = (
         (
             *each("{} --json", KINDS),
             "--each 200 --json",
+            "--each 20 --seed 1 --log build/faults/mended.jsonl --json",  # after what the one above had found
             "checkpoints --scale 10 --seed 1 --json",
             *each("fits --scale 10 --seed {} --json", tuple(range(1, 5))),
             "catalogues --scale 5 --seed 1 --json",
@@ -214,7 +215,7 @@ LISTED = (
         ),
         60,
         environment=".venv-scale",  # which has LSDB
-        costs=(*[60] * len(KINDS), 3000, 30, *[160] * 4, 70, 230, 300),
+        costs=(*[60] * len(KINDS), 3000, 300, 30, *[160] * 4, 70, 230, 300),
     ),
     Experiment(
         "paper-times",

@@ -102,7 +102,10 @@ class Running:
         self._errors.close()
 
     def records(self) -> list[Record]:
-        """Return what it printed, each line with how it was made; raises ChildProcessError with its complaint."""
+        """Return what it printed, each line with how it was made; raises ChildProcessError with its complaint.
+
+        A line may know better how it was made: by another commit, if it is of a campaign of many days.
+        """
         texts = []
         for stream in (self._output, self._errors):
             with stream:
@@ -111,7 +114,8 @@ class Running:
         lines = [line for line in texts[0].splitlines() if line.startswith("{")]
         if self._process.returncode or not lines:
             raise ChildProcessError((texts[1].strip() or "it printed no record").splitlines()[-1])
-        return [{**json.loads(line), "made": self.made} for line in lines]
+        records = [json.loads(line) for line in lines]
+        return [{**record, "made": {**self.made, **record.get("made", {})}} for record in records]
 
 
 def store(task: Task, records: Sequence[Record]) -> None:

@@ -131,6 +131,10 @@ def check_output(path: AnyPath, what: str, others: Iterable[AnyPath | None] = ()
     target = Path(path)
     if target.is_dir() and not is_folder:
         raise ConfigError(f"'{target}' is a folder; give the name of a file to write {what} to")
+    if target.exists() and not target.is_dir() and not target.is_file():
+        raise ConfigError(
+            f"'{target}' is no file but a pipe or device, which would be replaced; write {what} to a file"
+        )
     if is_folder and target.exists() and not target.is_dir():
         raise ConfigError(f"'{target}' is a file; give the name of a folder to write {what} to")
     if not target.parent.is_dir():

@@ -150,6 +150,7 @@ def test_missing_column_is_found_at_the_call(tmp_path, suffix):
     [
         ("1,2\n3,4\n", "has no header line: its first line is '1,2'"),
         ("a,a\n1,2\n", "column 'a' appears twice in the header"),
+        (",a,index\n0,1,2\n", "column 1 of 3 has no name"),
         ("a,,c\n1,2,3\n", "column 2 of 3 has no name"),
         ("a,b\n1,2\n3\n", r"Expected 2 columns, got 1"),
         ("a,b\n1,2\n3,4,5\n", r"Expected 2 columns, got 3"),
@@ -164,6 +165,30 @@ def test_bad_csv(tmp_path, text, message):
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(CatalogError, match=message):
         read_catalog(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (",a,b\n0,1,True\n", ["index", "a", "b"]),  # as pandas and R have it
+        ("# by some program\n# id,a,good\n7,1.5,True\n", ["id", "a", "good"]),
+        ("# id,a,good\nx,1.5,True\n", ["id", "a", "good"]),
+        ("# 3 columns, of which 1 is text, follow\nid,a,good\nx,1.5,True\n", ["id", "a", "good"]),
+    ],
+)
+def test_headers_of_other_programs(tmp_path, text, names):
+    (tmp_path / "t.csv").write_text(text)
+    found = read_catalog(tmp_path / "t.csv")
+    assert (list(found.names), len(found)) == (names, 1)
+
+
+@pytest.mark.parametrize("format", ["fixed", "table"])
+def test_hdf5_of_pandas(tmp_path, format):
+    pytest.importorskip("tables")
+    pandas = pytest.importorskip("pandas")
+    pandas.DataFrame({"a": [1.0, 2.0], "b": [1, 2]}).to_hdf(tmp_path / "t.h5", key="df", format=format)
+    with pytest.raises(CatalogError, match=r"t\.h5' is a file of pandas.*to_parquet"):
+        read_catalog(tmp_path / "t.h5")
 
 
 def test_csv_that_is_not_utf8(tmp_path):

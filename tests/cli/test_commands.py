@@ -176,6 +176,7 @@ def test_info_for_people(call: Call, folder: Path) -> None:
     z = read_catalog(folder / "train.parquet").floats("z_spec")
     assert f"redshifts: {z.min():.4g} to {z.max():.4g}, mean" in text
     assert "limits: 0 < z <= 20 (by default)" in text
+    assert "wrong labels: none found" in text
 
 
 def test_info_of_a_model_saved_from_python(call: Call, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import signal
 import time
@@ -36,6 +37,28 @@ def test_an_interrupt_in_a_callback_that_swallows_it_comes_again():
 
     with pytest.raises(KeyboardInterrupt), on_stop(signal.default_int_handler):
         swallow()
+
+
+class Half:
+    """An object that fails to be cleared away, as those of LLVM do that an interrupt kept from being made whole."""
+
+    def __del__(self):
+        raise AttributeError("no such thing")
+
+
+@pytest.mark.usefixtures("may_be_interrupted")
+def test_what_an_interrupt_left_half_made_is_no_cause_for_words(monkeypatch):
+    said = []
+    monkeypatch.setattr("sys.unraisablehook", said.append)
+    with on_stop(signal.default_int_handler):
+        half = Half()
+        del half
+        assert len(said) == 1
+        with contextlib.suppress(KeyboardInterrupt):
+            half = Half()
+            signal.raise_signal(signal.SIGINT)
+        del half
+    assert len(said) == 1
 
 
 def test_a_warning_from_a_signal_handler(capfd):

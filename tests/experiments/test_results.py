@@ -82,7 +82,8 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
         "seed = int(sys.argv[2])\n"
         "if seed == 9: sys.exit('nine is out of order')\n"
         "for name, value in (('a', 1.0 + seed), ('b', 2.0 + 3 * seed)):\n"
-        "    print(json.dumps({'name': name, 'seed': seed, 'mll': value}))\n"
+        "    made = {'made': {'commit': 'older'}} if name == 'b' else {}\n"
+        "    print(json.dumps({'name': name, 'seed': seed, 'mll': value, **made}))\n"
     )
     tasks = tuple(f"--seed {seed}" for seed in (0, 1, 9))
     experiment = Experiment("toy", "defaults", str(script), tasks, 1.0)
@@ -107,6 +108,7 @@ def test_what_is_missing_is_run_once_and_failures_are_told(toy: Experiment, tmp_
     made = stored[0]["made"]
     assert {"task", "epoch", "commit", "date", "machine", "cores", "load", "python", "numpy", "seconds"} <= set(made)
     assert made["epoch"] == 7
+    assert {**made, "commit": "older"} == stored[1]["made"] != made
     assert runner.summary(tasks)[0] | {"python": None, "minutes": 0} == {
         "experiment": "toy", "current": 2, "stale": 0, "missing": 1, "minutes": 0, "python": None}  # fmt: skip
     assert tasks[2].seconds == pytest.approx(sum(one["made"]["seconds"] for one in stored) / len(stored))

@@ -52,3 +52,23 @@ def test_an_input_that_only_held_out_rows_have():
             3, n_heads=1, n_members=1, validation_fraction=0.5, training=Training(max_iter=3), random_state=seed
         ).fit(X, X[:, 0])
         assert np.isfinite(model.predict_distribution(X).variance).all()
+
+
+@pytest.mark.filterwarnings("ignore::gpzed.errors.GPzWarning")
+@pytest.mark.parametrize("seed", [34, 39])
+def test_inputs_of_which_errors_explain_all(seed):
+    """Rounding made the variance that was left negative, and whitening broke down with a LinAlgError."""
+    rng = np.random.default_rng(seed)
+    X = np.tile(rng.standard_normal(3) * [1e5, 1.0, 1.0], (3, 1))
+    X[0, 0] = np.nextafter(X[0, 0], np.inf)
+    X_std = np.abs(rng.standard_normal((3, 3))) * (rng.random((3, 3)) < 0.5)
+    X_std[:, 0] = 0.0
+    model = GPzRegressor(2, n_members=1, n_heads=1, n_networks=0, random_state=0, training=Training(max_iter=2))
+    model.fit(X, rng.standard_normal(3), X_std=X_std)
+    assert np.isfinite(model.predict_distribution(X, X_std=X_std).variance).all()
+
+
+@pytest.mark.filterwarnings("ignore::gpzed.errors.GPzWarning", "ignore::RuntimeWarning")
+def test_inputs_whose_squares_overflow_are_refused():
+    """Clusters of them crashed in SciPy; no component of their density had any row."""
+    assert fits.fit(84993276).outcome == "refused with a clear error"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gpzed.engine.threads import ThreadEngine
 from gpzed.gp.covariance import local_precision
 from gpzed.gp.evidence import evaluate
-from gpzed.gp.initialize import initialize, start_centres
+from gpzed.gp.initialize import clusters, initialize, start_centres
 from gpzed.gp.parameters import Layout
 from helpers import CODES
 from strategies import codes, seeds
@@ -88,3 +88,11 @@ def test_noise_starts_at_the_residuals():
     X, y = rows(2000)
     start = initialize(X, y, Layout.of(20, 2, "VC"), np.random.default_rng(0))
     assert 0.01 < np.exp(-start.b) < 0.03, "the true noise, and what a start cannot fit"
+
+
+def test_clusters_of_huge_numbers():
+    """Squares of their distances overflowed, and SciPy went on with labels that it had never set, up to a crash."""
+    X = np.random.default_rng(0).standard_normal((50, 2)) * [1.0, 1e179]
+    centres, label = clusters(X, X[:5], 10)
+    assert np.isfinite(centres).all()
+    assert set(label) <= set(range(5))

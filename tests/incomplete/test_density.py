@@ -114,6 +114,19 @@ def test_few_rows_with_the_moments_of_many_give_the_same_gaussian():
     np.testing.assert_allclose(one.covariance, other.covariance, rtol=1e-10)
 
 
+def test_features_of_large_numbers_do_not_drown_those_of_small_ones():
+    """Fluxes of 1e-29 beside numbers of 1e18 got a scatter of 0.2."""
+    scale = np.array([1e18, 1e-29, 1.0])
+    X = np.random.default_rng(0).standard_normal((60, 3)) @ np.array(
+        [[1.0, 0.5, 0.2], [0.0, 1.0, 0.3], [0.0, 0.0, 1.0]]
+    )
+    moments = Moments.of(scale * X, np.ones(60))
+    rows, weight = moments.as_rows()
+    found = Moments.of(rows, weight)
+    np.testing.assert_allclose(found.mean / scale, moments.mean / scale, atol=1e-12)
+    np.testing.assert_allclose(found.scatter / np.outer(scale, scale), Moments.of(X, np.ones(60)).scatter, rtol=1e-9)
+
+
 def test_complete_rows_give_their_moments():
     X = np.random.default_rng(0).standard_normal((100, 3)) @ ROOT.T
     density = Density.fit(Observations.complete(X))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from scipy.optimize import nnls
@@ -198,3 +201,14 @@ def test_inputs_out_of_all_scale_are_refused(model):
 def test_coefficients_beyond_single_precision_are_no_good() -> None:
     assert SquareForms(np.array([[1.0]]), 0.0, 0.0).is_good
     assert not SquareForms(np.array([[1.0], [1e40]]), 0.0, 0.0).is_good
+
+
+def test_members_are_freed_with_their_model(model, tmp_path):
+    model.save(tmp_path / "m.gpzed")
+    again = load_model(tmp_path / "m.gpzed")
+    again.predict_distribution(galaxies(50, 2)[0])
+    members = [weakref.ref(member.quick) for member in again.members_]
+    assert all(member() is not None for member in members)
+    del again
+    gc.collect()
+    assert all(member() is None for member in members)

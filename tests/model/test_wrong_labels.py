@@ -44,6 +44,7 @@ def test_wrong_labels_are_found_and_left_aside(sky, n_heads):
     assert naive < clean - 0.12
     for wrong_labels in ("auto", 0.125):
         robust = make(n_heads, wrong_labels=wrong_labels).fit(X[train], given[train])
+        assert abs(robust.wrong_rate_ - 0.125) < 0.03
         assert mll(robust, X[test], y[test]) > clean - 0.08
         assert np.median(robust.predict_distribution(X[test]).std) < 1.5 * NOISE
 

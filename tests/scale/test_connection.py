@@ -6,9 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from functools import partial
 
 import psutil
+import pytest
 
 from gpzed.distributed.connection import address
 from workflows.galaxy_files import galaxies, quick_config, write
@@ -63,6 +66,24 @@ def test_ctrl_c_leaves_neither_processes_nor_semaphores(tmp_path):
     assert "Traceback" not in err
     assert "leaked" not in err
     assert _vanishes(process.pid), "processes are left behind"
+
+
+def test_an_interrupt_before_a_call_of_dask_has_begun_leaves_no_words(client, caplog, monkeypatch):
+    class Interrupted(threading.Event):
+        def wait(self, timeout=None):
+            raise KeyboardInterrupt
+
+    def fail():
+        raise ValueError("something else")
+
+    for callback in (fail, partial(time.sleep, 0.2)):
+        client.loop.add_callback(callback)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading, "Event", Interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            client.sync(client.scheduler.identity)
+    client.scheduler_info()  # after which the callbacks have been called
+    assert [record.exc_info[0] for record in caplog.records if record.name.startswith("tornado")] == [ValueError]
 
 
 def _vanishes(group: int, seconds: float = 20.0) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import warnings
 
 import numpy as np
@@ -15,6 +16,7 @@ import gpzed.distributed.lsdb
 from gpzed.catalog import Catalog, Lists, read_catalog, write_catalog
 from gpzed.config import PredictConfig
 from gpzed.errors import CatalogError, ConfigError, DataWarning
+from gpzed.features import count_flags
 from gpzed.workflows import load_photoz_model, predict, predict_columns, predict_table, read_predictions, train
 from workflows.galaxy_files import galaxies, quick_config, with_sentinels, write
 
@@ -130,6 +132,20 @@ def test_chosen_columns_keep_the_position(folder, tmp_path):
     after = lsdb.open_catalog(tmp_path / "out", columns="all")
     assert set(after.columns) == {"ra", "dec", "id", *report.columns}
     assert "z_q50" in after.columns
+    assert report.flags == dict(count_flags(after.compute()["z_flags"].to_numpy(dtype=np.uint32))) != {}
+
+
+def test_a_catalogue_that_changes_meanwhile_is_noticed(folder, tmp_path):
+    shutil.copytree(folder / "survey", tmp_path / "survey")
+    changed = max((tmp_path / "survey").rglob("Npix*.parquet"))
+
+    def change(*_):
+        table = pq.read_table(changed)
+        pq.write_table(table.set_column(table.column_names.index("mag_u"), "mag_u", table["mag_g"]), changed)
+
+    with pytest.raises(CatalogError, match=r"changed while it was in use.*what was made from it is removed"):
+        predict(folder / "model.gpzed", tmp_path / "survey", tmp_path / "out", on_plan=change)
+    assert [path.name for path in tmp_path.iterdir()] == ["survey"]
 
 
 def test_a_model_file_that_changed_is_not_taken_for_the_old_one(folder, tmp_path):

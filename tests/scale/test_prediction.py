@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import signal
 import threading
 import time
@@ -90,6 +91,20 @@ def test_a_damaged_file_stops_the_run_and_leaves_what_is_finished(client, folder
     assert not (out / "deep" / "d.parquet").exists()
     for file in out.rglob("*.parquet"):  # what is there is whole
         assert len(read_catalog(file)) == len(read_catalog(tmp_path / "smooth" / file.relative_to(out)))
+
+
+def test_a_file_that_changes_meanwhile_is_noticed(client, folder, tmp_path):
+    shutil.copytree(folder / "survey", tmp_path / "survey")
+    out, changed = tmp_path / "out", tmp_path / "survey" / "deep" / "d.parquet"
+
+    def change(*_):
+        other = write(galaxies(299, seed=6), tmp_path / "other.parquet")
+        changed.write_bytes(other.read_bytes())
+
+    with pytest.raises(CatalogError, match=r"changed while it was in use.*what was made from it is removed"):
+        predict(folder / "model.gpzed", tmp_path / "survey", out, cluster=client, on_plan=change)
+    assert not list(out.rglob("*.parquet"))
+    assert not (tmp_path / "out.parts").exists()
 
 
 def test_arguments_that_do_not_fit(client, folder, tmp_path):

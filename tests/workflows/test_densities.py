@@ -157,6 +157,18 @@ def test_densities_apart(folder: Path, suffix: str) -> None:
             evaluate(output)
 
 
+def test_densities_of_another_run_are_not_taken(folder: Path, tmp_path: Path) -> None:
+    """As many rows, and written to the same file: by another catalogue, or by a run that was killed between files."""
+    apart, options = tmp_path / "apart.parquet", PredictConfig(pdf="mixture")
+    for name in ("first", "second"):
+        write(galaxies(40, seed=len(name)), tmp_path / f"{name}.parquet")
+        output = tmp_path / f"{name}_z.parquet"
+        predict(folder / "model.gpzed", tmp_path / f"{name}.parquet", output, options, pdf_file=apart)
+    read_predictions(tmp_path / "second_z.parquet", need_truth=False)
+    with pytest.raises(CatalogError, match=r"apart\.parquet' is of another run than '.*first_z.*`gpzed_input`"):
+        read_predictions(tmp_path / "first_z.parquet", need_truth=False)
+
+
 def test_mistakes_with_files_apart(folder: Path, tmp_path: Path) -> None:
     survey, output = folder / "survey.parquet", folder / "x.parquet"
     for options, message in (

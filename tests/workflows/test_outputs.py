@@ -17,6 +17,7 @@ import pytest
 
 from gpzed import _files
 from gpzed._files import Lock, write_atomically
+from gpzed.catalog import Catalog
 from gpzed.cli import main
 from gpzed.config import PredictConfig
 from gpzed.errors import CatalogError, ConfigError, GPzWarning
@@ -33,6 +34,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(galaxies(300), path / "in.parquet")
     train(path / "in.parquet", path / "model.gpzed", quick_config())
     predict(path / "model.gpzed", path / "in.parquet", path / "out.parquet")
+    arguments = (path / "model.gpzed", path / "in.parquet", path / "points.parquet", PredictConfig(pdf="mixture"))
+    predict(*arguments, pdf_file=path / "densities.parquet")
     (path / "run.toml").write_text("seed = 1\n")
     return path
 
@@ -44,9 +47,13 @@ COMMANDS = {
     "train checkpoint": ("train {in} --checkpoint {OUT} --resume -o {new}", ["in.parquet"]),
     "predict": ("predict {model} {in} -o {OUT}", ["model.gpzed", "in.parquet"]),
     "predict config": ("predict {model} {in} --config {run} -o {OUT}", ["run.toml"]),
+    "predict densities": ("predict {model} {in} -o {new} --pdf mixture --pdf-file {OUT}", ["in.parquet"]),
     "select": ("select {out} --keep 0.5 -o {OUT}", ["out.parquet"]),
     "report": ("report {out} -o {OUT}", ["out.parquet"]),
     "nz": ("nz {out} -o {OUT}", ["out.parquet"]),
+    "nz of densities": ("nz {points} -o {OUT}", ["densities.parquet"]),
+    "select by densities": ("select {points} --keep 0.5 -o {OUT}", ["densities.parquet"]),
+    "nz realisations": ("nz {out} --realisations {OUT}", ["out.parquet"]),
     "nz figure": ("nz {out} --figure {OUT}", ["out.parquet"]),
     "survey": ("survey {model} {in} -o {OUT}", ["model.gpzed", "in.parquet"]),
     "survey objects": ("survey {model} {in} --objects {OUT}", ["model.gpzed", "in.parquet"]),
@@ -75,7 +82,7 @@ def test_no_command_overwrites_its_inputs(
     output = folder / name if link == "itself" else tmp_path / f"link{suffix}"
     LINKS[link](folder / name, output)
     files = {path.stem: str(path) for path in folder.iterdir()}
-    words = COMMANDS[command][0].format_map({**files, "OUT": str(output), "new": str(tmp_path / "new")}).split()
+    words = COMMANDS[command][0].format_map({**files, "OUT": str(output), "new": str(tmp_path / "new.parquet")}).split()
     assert main(words) == 2
     assert "would overwrite" in capsys.readouterr().err
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -96,6 +103,21 @@ def test_two_outputs_must_not_be_the_same(folder: Path, tmp_path: Path, capsys: 
     words = ["survey", str(folder / "model.gpzed"), str(folder / "in.parquet"), "-o", out, "--objects", out]
     assert main(words) == 2
     assert "would overwrite" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such pipes")
+def test_pipes_are_neither_read_nor_replaced(folder: Path, tmp_path: Path) -> None:
+    """Renaming a file to the name of a device would replace it, if root does so."""
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    with pytest.raises(ConfigError, match="is no file but a pipe or device, which would be replaced"):
+        predict(folder / "model.gpzed", folder / "in.parquet", pipe)
+    with pytest.raises(CatalogError, match="is no file but a pipe or device, which cannot be read twice"):
+        predict(folder / "model.gpzed", pipe, tmp_path / "out.csv")
+    with pytest.raises(CatalogError, match="is no file but a pipe or device"):
+        train(pipe, tmp_path / "model.gpzed", quick_config())
+    assert list(tmp_path.iterdir()) == [pipe]
+    assert pipe.is_fifo()
 
 
 def test_train_refuses_an_output_that_cannot_be_written_before_training(
@@ -185,6 +207,17 @@ def test_damaged_parts_are_computed_again(
     assert not (tmp_path / "bumpy.parquet.parts").exists()
 
 
+def test_a_run_keeps_others_out_until_all_its_parts_are_gone(tmp_path: Path) -> None:
+    arguments = (tmp_path / "out.parquet", {"rows": 3}, False, pytest.fail)
+    first = predict_module.FinishedChunks(*arguments)
+    first.store(0, np.zeros(3))
+    first.remove()
+    with pytest.raises(ConfigError, match="in use by process"):  # it would find parts that are being deleted
+        predict_module.FinishedChunks(*arguments)
+    first.release()
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_full_disk_is_called_that(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -242,6 +275,8 @@ class FakeCatalogue:
         target.mkdir(exist_ok=True)
         if FakeCatalogue.fails:
             raise OSError("power cut")
+        (target / "dataset").mkdir()
+        write(Catalog({"z_flags": np.array([0, 2, 2], dtype=np.uint32)}), target / "dataset" / "a.parquet")
 
 
 def test_a_hats_catalogue_is_resumed_only_by_the_same_run(
@@ -251,6 +286,7 @@ def test_a_hats_catalogue_is_resumed_only_by_the_same_run(
     module = import_module("gpzed.distributed.lsdb")
     monkeypatch.setattr(module, "_require_lsdb", lambda: SimpleNamespace(open_catalog=lambda *a, **k: FakeCatalogue()))
     survey, out = tmp_path / "hats", tmp_path / "out"
+    monkeypatch.setattr(FakeCatalogue.hc_structure, "catalog_base_dir", out)
     survey.mkdir()
     (survey / "hats.properties").touch()
     write(galaxies(10), survey / "a.parquet")
@@ -265,7 +301,8 @@ def test_a_hats_catalogue_is_resumed_only_by_the_same_run(
         predict(folder / "model.gpzed", survey, out)
     with pytest.raises(ConfigError, match="belongs to another run: `point` is not the same"):
         predict(folder / "model.gpzed", survey, out, PredictConfig(point="mode"), resume=True)
-    assert predict(folder / "model.gpzed", survey, out, resume=True).n_rows == 7
+    report = predict(folder / "model.gpzed", survey, out, resume=True)
+    assert (report.n_rows, report.flags) == (7, {"NOT_DETECTED": 2})
     assert not (tmp_path / "out.parts").exists()
     with pytest.raises(ConfigError, match="is there already, and is not left from an interrupted run"):
         predict(folder / "model.gpzed", survey, out, resume=True)

@@ -282,6 +282,17 @@ def test_an_error_half_way_leaves_nothing_under_the_final_name(folder: Path, mon
     assert not list(folder.glob(".never*"))
 
 
+def test_columns_that_the_output_cannot_hold_leave_nothing_behind(folder: Path) -> None:
+    """The parts of the run that failed made the next one refuse to start, though none could finish it."""
+    table = galaxies(50, seed=8)
+    write(Catalog({name: table[name] for name in table.names} | {"image": np.zeros((50, 2, 3))}), folder / "image.fits")
+    for suffix in ("parquet", "csv"):
+        for _ in range(2):
+            with pytest.raises(CatalogError, match=r"column 'image' has .*leave it out"):
+                predict(folder / "model.gpzed", folder / "image.fits", folder / f"image_out.{suffix}")
+    assert not list(folder.glob("image_out*"))
+
+
 def test_a_row_group_that_cannot_be_read_is_a_clear_error(folder: Path) -> None:
     path = write(galaxies(3000, seed=2), folder / "damaged.parquet")
     payload = bytearray(path.read_bytes())

@@ -217,3 +217,12 @@ def test_poor_training_sets_are_warned_of() -> None:
     assert not any("cannot inform the fit" in text for text in texts)  # that would say it again, by a number
     with pytest.warns(DataWarning, match="only 150 rows to train on"):
         gpzed.train(galaxies(150), None, quick_config())
+
+
+def test_other_constant_inputs_are_warned_of_beside_a_constant_band() -> None:
+    table = galaxies(400)
+    columns = {name: np.array(table[name]) for name in table.names}
+    columns["mag_r"][:], columns["mag_err_g"][:] = 20.0, 0.1
+    with pytest.warns(DataWarning) as said:
+        gpzed.train(columns, None, quick_config(), errors="inputs", magnitudes="pogson")
+    assert any("features 2, 4 (counted from 0) are constant" in str(one.message) for one in said)

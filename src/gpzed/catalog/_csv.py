@@ -32,6 +32,8 @@ _BLOCK_BYTES = 1 << 22
 _MAX_HEAD = 1 << 22
 """Characters that comments and header may take together."""
 _MAX_COLUMNS = 10_000
+INDEX = "index"
+"""Name of a first column that has none: pandas and R write the numbers, or names, of rows there."""
 
 
 class CsvReader(Reader):
@@ -184,8 +186,9 @@ def _read_head(path: Path) -> _Head:
     delimiter = next((mark for mark in ",\t;" if mark in line), ",")
     names = _fields(line, delimiter)
     skip = len(comments) + 1
-    if not names or all(_is_number(name) for name in names):
-        header = _fields(comments[-1].lstrip("# \t"), delimiter) if comments else []
+    header = _fields(comments[-1].lstrip("# \t"), delimiter) if comments else []
+    numbers = [_is_number(name) for name in names]
+    if all(numbers) or (any(numbers) and len(header) == len(names)):
         if not names or len(header) != len(names):
             raise CatalogError(
                 f"'{path}' has no header line: its first line is {line.strip()[:80]!r}; "
@@ -194,6 +197,8 @@ def _read_head(path: Path) -> _Head:
         names, skip = header, skip - 1
     if len(names) > _MAX_COLUMNS:
         raise CatalogError(f"'{path}' has {len(names)} columns; expected at most {_MAX_COLUMNS}: check the header line")
+    if names[0] == "" and INDEX not in names:
+        names[0] = INDEX
     if not all(names):
         raise CatalogError(
             f"'{path}': column {names.index('') + 1} of {len(names)} has no name; complete the header line"

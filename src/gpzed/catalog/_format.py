@@ -126,12 +126,14 @@ def require(module: str, doing: str, extra: str) -> Any:
 
 
 def require_existing(file: Path) -> None:
-    """Raise unless the file or folder exists; name the one most like it."""
+    """Raise unless the file or folder exists, and name the one most like it; pipes and devices are no files."""
     if not file.exists():
         siblings = [p.name for p in file.parent.iterdir()] if file.parent.is_dir() else []
         near = near_misses(file.name, siblings)
         hint = f"did you mean '{file.with_name(near[0])}'?" if near else "check the path."
         raise CatalogError(f"'{file}' does not exist; {hint}")
+    if not file.is_file() and not file.is_dir():
+        raise CatalogError(f"'{file}' is no file but a pipe or device, which cannot be read twice; write a file first")
 
 
 @contextmanager

@@ -63,6 +63,11 @@ class Hdf5Reader(Reader):
 
     def _find_group(self, file: Any, group: str | None) -> str:
         found = self._tables(file)
+        if any("pandas_type" in node.attrs for node in self._items(file["/"]).values()):
+            raise CatalogError(
+                f"'{self.path}' is a file of pandas, whose layout only pandas reads; write Parquet with it: "
+                "pandas.read_hdf(...).to_parquet(...)"
+            )
         if group is not None:
             node = file.get(group)
             if node is not None and node.file.filename == file.filename:

@@ -220,7 +220,7 @@ class ParquetWriter(Writer):
         if values.ndim > 2 or (values.ndim == 2 and values.dtype.kind in "UM"):
             raise CatalogError(
                 f"column {name!r} has {values.ndim} dimensions of {values.dtype}; Parquet output takes "
-                "one value or one list of numbers per row"
+                "one value or one list of numbers per row; leave it out, or write FITS or HDF5"
             )
         plain = self._pa.string() if values.dtype.kind == "U" else self._pa.from_numpy_dtype(values.dtype)
         return plain if values.ndim == 1 else self._pa.list_(plain, values.shape[1])

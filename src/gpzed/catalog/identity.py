@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gpzed._files import reason
 from gpzed.catalog._format import require_existing
 from gpzed.catalog._parquet import parquet_files
 from gpzed.catalog.remote import local_path
@@ -91,8 +92,13 @@ def identify(path: str | os.PathLike[str]) -> Identity:
 
 
 def _files(root: Path) -> list[Path]:
+    """Return the files that are read: the margins of a HATS catalogue too, which its rows are not counted with."""
     require_existing(root)
-    return parquet_files(root)
+    files = parquet_files(root)
+    if not root.is_dir():
+        return files
+    margins = {file for file in root.rglob("Norder=*/Dir=*/**/*.parquet") if file.name[0] not in "._"}
+    return sorted(margins.union(files))
 
 
 def _name(file: Path, root: Path) -> str:
@@ -105,7 +111,7 @@ def _state(file: Path, name: str, sample: str | None = None) -> FileIdentity:
         found = file.stat()
         sample = _sampled(file, found.st_size) if sample is None else sample
     except OSError as error:
-        raise CatalogError(f"'{file}' cannot be read: {error.strerror}; check the file and the disk") from error
+        raise CatalogError(f"'{file}' cannot be read: {reason(error)}; check the file and the disk") from error
     return FileIdentity(name, found.st_size, found.st_mtime_ns, found.st_ino, sample)
 
 

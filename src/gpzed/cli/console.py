@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -39,12 +39,17 @@ PLAIN_SECONDS = 15.0
 @contextmanager
 def on_stop(handle: Callable[[int, Any], Any]) -> Iterator[None]:
     """Let signals that ask to stop call a function, those apart that are ignored, as under nohup."""
-    before = {}
+    before, came = {}, []  # type: dict[int, Any], list[int]
+
+    def stop(number: int, frame: Any) -> None:
+        came.append(number)
+        handle(number, frame)
+
     if threading.current_thread() is threading.main_thread():
         asked = [number for number in STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-        before = {number: signal.signal(number, handle) for number in asked}
+        before = {number: signal.signal(number, stop) for number in asked}
     hook = sys.unraisablehook
-    sys.unraisablehook = partial(_ask_again, hook)
+    sys.unraisablehook = partial(_ask_again, hook, came)
     try:
         yield
     finally:
@@ -53,11 +58,14 @@ def on_stop(handle: Callable[[int, Any], Any]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _ask_again(hook: Callable[[Any], Any], swallowed: Any) -> None:
-    """Repeat an interrupt that came in a callback of Python's own, which swallows what is raised in it."""
+def _ask_again(hook: Callable[[Any], Any], came: Sequence[int], swallowed: Any) -> None:
+    """Repeat an interrupt that came in a callback of Python's own, which swallows what is raised in it.
+
+    Once a signal `came`, objects that it kept from being made whole may fail to be cleared away: not a word of that.
+    """
     if issubclass(swallowed.exc_type, KeyboardInterrupt):
         threading.Timer(AGAIN_SECONDS, _thread.interrupt_main).start()
-    else:
+    elif not came:
         hook(swallowed)
 
 

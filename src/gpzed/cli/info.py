@@ -63,12 +63,19 @@ def _estimator_lines(facts: dict[str, Any]) -> dict[str, str]:
         "structure": f"{facts['covariance']}, {facts['n_members']} x {facts['n_basis']} basis functions, "
         f"{_count(facts['n_heads'], 'head')}, {_count(facts['n_networks'], 'network')}",
         "training": ", ".join(f"{m['status']} after {m['iterations']} steps" for m in facts["members"]),
+        "wrong labels": _wrong_labels_line(facts["wrong_rate"], facts["wrong_rate_is_learned"]),
         "recalibrated": _recalibration_line(facts["recalibration"]),
     }
 
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _wrong_labels_line(rate: float, is_learned: bool) -> str:
+    if rate > 0.0:
+        return f"{100.0 * rate:.2g} % of the targets, {'learned' if is_learned else 'as given'}"
+    return "none found" if is_learned else "not looked for"
 
 
 def _recalibration_line(found: dict[str, Any] | None) -> str:
@@ -82,15 +89,14 @@ def _recalibration_line(found: dict[str, Any] | None) -> str:
 
 def _pipeline_lines(facts: dict[str, Any]) -> dict[str, str]:
     provenance = facts["provenance"]
-    rows, ends = provenance["rows"], provenance.get("redshift_range")
-    span = f"{ends[0]:.4g} to {ends[1]:.4g}, " if ends else ""
+    rows, (low, high) = provenance["rows"], provenance["redshift_range"]
     return {
         "gpzed version": provenance["gpzed_version"],
         "trained on": f"{provenance['catalogue']}, {rows['train']:,} of {rows['read']:,} rows",
         "date": provenance["date"],
         "bands": ", ".join(facts["bands"]),
         "photometry": facts["photometry"],
-        "redshifts": f"{span}mean {facts['redshift_mean']:.4f}, "
+        "redshifts": f"{low:.4g} to {high:.4g}, mean {facts['redshift_mean']:.4f}, "
         f"standard deviation {facts['redshift_std']:.4f}; limits: {facts['redshift_limits']}",
     }
 
@@ -110,6 +116,8 @@ def _estimator(model: GPzRegressor) -> dict[str, Any]:
         "n_members": len(model.members_),
         "n_heads": max(member.n_heads for member in model.members_),
         "n_networks": len(model.networks_),
+        "wrong_rate": model.wrong_rate_,
+        "wrong_rate_is_learned": model.wrong_labels == "auto",
         "members": [
             {"status": report.status, "iterations": len(report.history), "seconds": report.seconds}
             for report in model.reports_

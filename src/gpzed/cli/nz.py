@@ -55,9 +55,9 @@ def command(predictions: str, **given: Any) -> int:
     PREDICTIONS tells these apart.
     """
     terminal = Terminal(given["quiet"])
-    check_outputs([predictions], given["output"], given["figure"], given["realisations"], given["qp"])
-    n_samples, edges = _samples(given["bins"])
     asked = source(predictions, given)
+    check_outputs(asked.files, given["output"], given["figure"], given["realisations"], given["qp"])
+    n_samples, edges = _samples(given["bins"])
     report = stack(
         asked,
         _redshift_edges(asked, given["limits"], given["width"]),

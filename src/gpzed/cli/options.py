@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import types
 from collections.abc import Callable, Iterable
@@ -94,7 +95,7 @@ def with_schema(config: RunConfig, given: dict[str, Any]) -> RunConfig:
     return config.override("schema", **said)
 
 
-def check_outputs(inputs: Iterable[str | None], *outputs: str | None) -> None:
+def check_outputs(inputs: Iterable[str | os.PathLike[str] | None], *outputs: str | None) -> None:
     """Refuse, before any work, outputs that cannot be written, or that are inputs or each other."""
     used = [*inputs]
     for output in outputs:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -17,16 +17,16 @@ from gpzed.gp.basis import Gaussians
 from gpzed.mixture.network import QuickNetwork
 from gpzed.mixture.quick import Columns, Place, Quick, QuickHeads
 
-LIMIT = 128
-"""Members whose structs are kept for the next block."""
+_structs: WeakKeyDictionary[Quick, dict[Place, Any]] = WeakKeyDictionary()
+"""What members are in C, for the next block, as long as they live."""
 
 
 def fill_columns(
     X: FloatArray, members: Sequence[tuple[Quick, Place]], columns: Columns, scratch: Scratch, *, spare: bool = False
 ) -> bool:
     """Predict mixtures into the columns of a committee, see `gpzed.mixture.quick.fill_columns`."""
-    heads = [_heads(member, place) for member, place in members if isinstance(member, QuickHeads)]
-    networks = [_network(member, place) for member, place in members if isinstance(member, QuickNetwork)]
+    heads = [_struct(member, place) for member, place in members if isinstance(member, QuickHeads)]
+    networks = [_struct(member, place) for member, place in members if isinstance(member, QuickNetwork)]
     assert len(heads) + len(networks) == len(members)
     return call(
         "committee",
@@ -42,7 +42,13 @@ def fill_columns(
     )
 
 
-@lru_cache(LIMIT)
+def _struct(member: QuickHeads | QuickNetwork, place: Place) -> Any:
+    kept = _structs.setdefault(member, {})
+    if place not in kept:
+        kept[place] = _heads(member, place) if isinstance(member, QuickHeads) else _network(member, place)
+    return kept[place]
+
+
 def _heads(member: QuickHeads, place: Place) -> Any:
     assert isinstance(member.state.basis, Gaussians)
     return fill(
@@ -56,7 +62,6 @@ def _heads(member: QuickHeads, place: Place) -> Any:
     )
 
 
-@lru_cache(LIMIT)
 def _network(member: QuickNetwork, place: Place) -> Any:
     layers = member.layers
     units = np.array([len(layers[0]) - 1, *(layer.shape[1] for layer in layers)], dtype=np.int64)

@@ -37,7 +37,13 @@ def require_dask() -> Any:
         raise MissingDependencyError(
             "computing on a Dask cluster needs dask and distributed; install them with `pip install 'gpzed[dask]'`"
         ) from None
+    logging.getLogger("tornado.application").addFilter(_is_worth_a_line)  # once: the next time it is there
     return distributed
+
+
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    """Tell other errors from that of Dask at an interrupt: it cannot cancel a call that has not begun yet."""
+    return "sync.<locals>.cancel" not in record.getMessage()
 
 
 def check_cluster(cluster: Any) -> None:

@@ -14,6 +14,7 @@ import re
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,11 +22,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpzed.catalog import Catalog, CatalogInfo, Lists, PhotometrySchema, identify
+from gpzed.catalog import Catalog, CatalogInfo, Lists, PhotometrySchema, identify, iter_catalog
 from gpzed.catalog._arrow import to_arrow, units_of
 from gpzed.config import PredictConfig, SchemaConfig
 from gpzed.distributed.connection import connect, require_dask
 from gpzed.errors import CatalogError, ClusterError, ConfigError, MissingDependencyError, ModelFormatError
+from gpzed.features import count_flags
 from gpzed.model.container import read_bytes
 from gpzed.workflows.cautions import Seen, cautions, refuse_other_units, units_are_stated, warn_all
 from gpzed.workflows.columns import (
@@ -235,17 +237,18 @@ def _computing(dask_at: Any) -> Iterator[Any]:
 def predict_hats(request: PredictionRequest) -> PredictReport:
     """Predict for a HATS catalogue and write another one, with the same partitions, index and margins.
 
-    The output is a collection, with right ascension and declination in any case. Flags and sentinels are not counted;
-    rows of some partitions tell beforehand what is worth a warning in the catalogue.
+    The output is a collection, with right ascension and declination in any case. Sentinels are not counted; rows of
+    some partitions tell beforehand what is worth a warning in the catalogue.
     With `pdf_file` the densities are a catalogue of their own, with identifiers and positions: both are cut out of a
     whole one, ``OUTPUT.whole``, which is removed when they are there.
     """
     start = time.perf_counter()
     said = _predict_hats(request) if request.pdf_file is None else _predict_apart(request)
     added = tuple(added_columns(said.options, request.model.n_components))
-    n_rows = len(_require_lsdb().open_catalog(request.output))
+    written = _require_lsdb().open_catalog(request.output)
+    seconds = time.perf_counter() - start
     return PredictReport(
-        str(request.output), n_rows, 0, said.schema, None, {}, added, time.perf_counter() - start, said.warnings
+        str(request.output), len(written), 0, said.schema, None, _flags(written), added, seconds, said.warnings
     )
 
 
@@ -277,7 +280,7 @@ def _predict_hats(request: PredictionRequest) -> _Said:
         if request.resume and _is_complete(target, properties[RUN]):
             request.progress.say(f"'{target}' is complete already")
         else:
-            with _held(request, run), undone_if_changed(identity, lambda: shutil.rmtree(target, ignore_errors=True)):
+            with _held(request, run) as chunks, undone_if_changed(identity, lambda: _remove(target, chunks)):
                 _write(result, target, properties, request.resume, client)
                 identity.check_unchanged()
     return _Said(schema, options, said)
@@ -347,6 +350,14 @@ def _properties(
     return {"gpzed_model_sha256": request.model.sha256, RUN: _digest(run), "gpzed_pdf": json.dumps(pdf)}
 
 
+def _flags(opened: Any) -> Counter[str]:
+    """Count the objects of a catalogue by flag."""
+    found: Counter[str] = Counter()
+    for table in iter_catalog(Path(str(opened.hc_structure.catalog_base_dir)) / "dataset", columns=["z_flags"]):
+        found.update(count_flags(table["z_flags"]))
+    return found
+
+
 def _units(opened: Any) -> dict[str, str]:
     """Return the units of columns that the catalogue has in its metadata, or in its files; LSDB does not read them."""
     import pyarrow.parquet as pq
@@ -380,7 +391,7 @@ def _look(opened: Any, request: PredictionRequest, schema: PhotometrySchema, sta
 
 
 @contextlib.contextmanager
-def _held(request: PredictionRequest, run: dict[str, Any]) -> Iterator[None]:
+def _held(request: PredictionRequest, run: dict[str, Any]) -> Iterator[FinishedChunks]:
     """Keep the manifest of a run beside its output until it is complete; LSDB itself would resume any other run."""
     target = request.output
     chunks = FinishedChunks(target, run, request.resume, request.progress.warn)
@@ -391,10 +402,15 @@ def _held(request: PredictionRequest, run: dict[str, Any]) -> Iterator[None]:
                 f"'{target}' is there already, and is not left from an interrupted run; delete it, or write to another "
                 "folder"
             )
-        yield
+        yield chunks
         chunks.remove()
     finally:
         chunks.release()
+
+
+def _remove(target: Path, chunks: FinishedChunks) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    chunks.remove()
 
 
 def _digest(run: dict[str, Any]) -> str:

@@ -57,7 +57,9 @@ def predict_folder(request: PredictionRequest) -> PredictReport:
     plan = dataclasses.replace(plan, access={}, metadata={**plan.metadata, STAMP: stamp})
     chunks = FinishedChunks(target, manifest, request.resume, request.progress.warn)
     try:
-        with undone_if_changed(plan.identity, lambda: _remove(target, [file.relative_to(root) for file in files])):
+        with undone_if_changed(
+            plan.identity, lambda: _remove(chunks, target, [file.relative_to(root) for file in files])
+        ):
             reports = _run(request, plan, files)
             plan.identity.check_unchanged()
         for left in target.rglob(".*.part"):  # of workers that were killed
@@ -132,7 +134,8 @@ def predict_file(plan: PredictionPlan, source: Path, target: Path, n_threads: in
     return _FileReport(run.n_rows, True, run.flags, run.sentinels, run.seen)
 
 
-def _remove(target: Path, names: list[Path]) -> None:
+def _remove(chunks: FinishedChunks, target: Path, names: list[Path]) -> None:
+    chunks.remove()
     for name in names:
         (target / name).unlink(missing_ok=True)
 

@@ -19,6 +19,9 @@ InitMethod = Literal["kmeans", "data", "random"]
 MAX_ROWS = 20_000
 """Rows that the start is computed from: a random subset of this size fixes it well enough."""
 
+MAX_SIZE = 1e100
+"""Larger numbers are scaled down for k-means: where squares of distances overflow, SciPy writes beyond its arrays."""
+
 
 def initialize(
     X: FloatArray,
@@ -65,7 +68,8 @@ def start_centres(X: FloatArray, m: int, method: InitMethod, rng: np.random.Gene
 
 def clusters(X: FloatArray, start: FloatArray, steps: int) -> tuple[FloatArray, IntArray]:
     """Return centres of clusters of rows X (n, d), and the cluster (n,) of each row; empty ones stay at their start."""
+    size = max(float(np.abs(X).max(initial=0.0)) / MAX_SIZE, 1.0)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "One of the clusters is empty")
-        centres, label = kmeans2(X, start, iter=steps, minit="matrix")
-    return np.asarray(centres), np.asarray(label)
+        centres, label = kmeans2(X / size, start / size, iter=steps, minit="matrix")
+    return size * np.asarray(centres), np.asarray(label)

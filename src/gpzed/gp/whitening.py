@@ -51,9 +51,10 @@ class Moments:
 
     def as_rows(self) -> tuple[FloatArray, FloatArray]:
         """Few rows with these moments, (1 + 2 d, d), and their weights."""
-        d = len(self.mean)
-        variance, directions = np.linalg.eigh(self.scatter)
-        root = (directions * np.sqrt(np.maximum(variance, 0.0) * (0.5 + d) / self.weight)).T
+        d, scale = len(self.mean), np.sqrt(np.diagonal(self.scatter))
+        scale = np.where(scale > 0.0, scale, 1.0)  # without which features of large numbers drown those of small ones
+        variance, directions = np.linalg.eigh(self.scatter / scale[:, None] / scale)
+        root = (directions * np.sqrt(np.maximum(variance, 0.0) * (0.5 + d) / self.weight)).T * scale
         rows = self.mean + np.concatenate([np.zeros((1, d)), root, -root])
         return rows, np.full(len(rows), self.weight / len(rows))
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpzed._types import BoolArray, FloatArray, IntArray
+from gpzed.errors import NumericalError
 from gpzed.gp.basis import coefficients, quadratic_map
 from gpzed.gp.initialize import clusters
 from gpzed.gp.whitening import MIN_RELATIVE_VARIANCE, Moments
@@ -200,6 +201,8 @@ class Density:
         share *= rows.weight
         score = float(rows.weight @ total / rows.weight.sum())
         kept = share.sum(axis=1) > min_weight
+        if not kept.any():
+            raise NumericalError("inputs too large to fit their density to: squares overflow; rescale the inputs")
         share, offsets = share[kept], offsets[kept]
         weights = share.sum(axis=1)
         by_pattern = np.array([share[:, part].sum(axis=1) for part in rows.slices])
@@ -208,6 +211,8 @@ class Density:
         second += np.einsum("pg,pgab->gab", by_pattern, given.Psi[:, kept])
         covariances = second / weights[:, None, None] - shift[:, :, None] * shift[:, None, :]
         covariances += floor * np.eye(rows.X.shape[1])
+        varies = np.diagonal(covariances, axis1=1, axis2=2) > 0.0  # else errors explain all, up to rounding
+        covariances *= varies[:, :, None] & varies[:, None]
         return Density(weights / weights.sum(), self.means[kept] + shift, covariances), score
 
     def _change(self, updated: Density) -> float:

@@ -103,6 +103,8 @@ class GPzRegressor(FittedModel):
         Number of basis functions used.
     n_iter_ : int
         Iterations of the member that took most.
+    wrong_rate_ : float
+        Part of the targets taken to be wrong: that of `wrong_labels`, learned if it is "auto".
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Names of the features, if X had any.
@@ -229,7 +231,7 @@ class GPzRegressor(FittedModel):
                 source = rows_of_collections(self, given, validation_data, client)
             else:
                 source = rows_in_memory(self, given, validation_data, client)
-            return self._learned(train_committee(self, source, run))
+            return self._learned(train_committee(self, source, run), source.wrong_rate)
 
     def fit_stream(
         self, source: Iterable[Any], *, validation_data: Validation | None = None, run: Run | None = None
@@ -251,11 +253,11 @@ class GPzRegressor(FittedModel):
         run = run or Run()
         with run.client() as client:
             rows = rows_of_stream(self, source, validation_data, client)
-            return self._learned(train_committee(self, rows, run))
+            return self._learned(train_committee(self, rows, run), rows.wrong_rate)
 
-    def _learned(self, committee: Committee) -> Self:
+    def _learned(self, committee: Committee, wrong_rate: float) -> Self:
         """Keep what was learned; warn of members that did not finish."""
-        self.committee_ = committee
+        self.committee_, self.wrong_rate_ = committee, wrong_rate
         self.n_basis_ = committee.members[0].layout.m
         self.n_iter_ = max(1, *(len(report.history) for report in self.reports_))
         unfinished = [report for report in self.reports_ if report.status == "max_iter"]

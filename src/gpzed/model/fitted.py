@@ -31,6 +31,7 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Predictions from trained members; `GPzRegressor` adds how they are trained."""
 
     committee_: Committee
+    wrong_rate_: float
     n_threads: int | None
     missing: str
     random_state: Any
@@ -259,6 +260,7 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             recalibration=self.recalibration_,
             networks=self.networks_,
             network_share=self.committee_.network_share,
+            wrong_rate=self.wrong_rate_,
             pipeline=pipeline,
         )
 
@@ -275,6 +277,7 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         model.committee_ = Committee(
             stored.members, stored.coverage, stored.recalibration, stored.networks, stored.network_share
         )
+        model.wrong_rate_ = stored.wrong_rate
         model.n_features_in_ = stored.n_features
         model.n_basis_ = stored.members[0].layout.m
         if stored.feature_names is not None:

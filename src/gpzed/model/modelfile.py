@@ -51,6 +51,7 @@ class ModelFile:
     recalibration: Recalibration | None
     networks: tuple[NetworkMember, ...] = ()
     network_share: float = 0.0
+    wrong_rate: float = 0.0
     pipeline: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -63,7 +64,8 @@ class ModelFile:
             _check_member(member, f"members/{index}", self.n_features)
         for index, network in enumerate(self.networks):
             _check_network(network, f"networks/{index}", self.n_features)
-        _check_values(self, "", {"network_share": lambda share: 0.0 < share < 1.0 if self.networks else share == 0.0})
+        shares = {"network_share": lambda share: 0.0 < share < 1.0 if self.networks else share == 0.0}
+        _check_values(self, "", {**shares, "wrong_rate": _is_share})
         if self.coverage is not None:
             _check_coverage(self.coverage, self.n_features)
         if self.recalibration is not None:

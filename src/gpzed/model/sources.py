@@ -38,12 +38,14 @@ SHARED_PART = 0.5
 class Source:
     """Training rows of all members: their number `n`, and how `data` splits them for one member, by a generator.
 
-    The first part `shared` of the held-out rows is the same for all members: all of them if 1, none if 0.
+    The first part `shared` of the held-out rows is the same for all members: all of them if 1, none if 0. The part
+    `wrong_rate` of the targets of which nothing else is known is taken to be wrong.
     """
 
     n: int
     data: Callable[[np.random.Generator], TrainingData]
     shared: float = 1.0
+    wrong_rate: float = 0.0
 
     def unseen(self, data: TrainingData) -> RawRows | None:
         """Return the rows that no member was trained on, given the data of the first."""
@@ -73,7 +75,7 @@ def rows_in_memory(model: GPzRegressor, given: Given, validation_data: Any, clie
 
         return SpreadData(client, train, held if is_part else valid, valid_is_part=is_part)
 
-    return Source(len(rows.y), data, shared)
+    return Source(len(rows.y), data, shared, rate)
 
 
 def rows_of_collections(model: GPzRegressor, given: Given, validation_data: Any, client: Any) -> Source:
@@ -141,15 +143,15 @@ def _reread_rows(
     if n < 2:
         raise ValueError(f"`source` has {n} rows with a positive weight; expected at least 2 to train on.")
     require_observations(observed)
-    valid = check_validation(model, validation_data, has_errors)
+    valid, rate = check_validation(model, validation_data, has_errors), _known_rate(model)
     if valid is not None:
-        valid = with_wrong_rate(valid, _known_rate(model))
+        valid = with_wrong_rate(valid, rate)
     are_shared = _are_shared(model, n)
 
     def data(rng: np.random.Generator) -> TrainingData:
         return split(model.validation_fraction, valid, 0 if are_shared else int(rng.integers(2**31)))
 
-    return Source(n, data, float(are_shared or model.n_members == 1 or valid is not None))
+    return Source(n, data, float(are_shared or model.n_members == 1 or valid is not None), rate)
 
 
 def _known_rate(model: GPzRegressor) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -170,7 +170,7 @@ class PhotozModel:
             "gpzed_version": gpzed.__version__,
             "gpzed_model": Path(self.path).name,
             "gpzed_model_sha256": self.sha256,
-            "gpzed_training_rows": self.provenance.get("rows", {}).get("train"),
+            "gpzed_training_rows": self.provenance["rows"]["train"],
             "gpzed_input": Path(info.path).name,
             "gpzed_input_rows": info.n_rows,
             "gpzed_schema": schema.to_dict(),
@@ -195,7 +195,7 @@ class PhotozModel:
             self.redshift_mean,
             self.redshift_variance,
             self.scale,
-            self.provenance,
+            _Provenance(**self.provenance),
         )
         return pack_model(self.regressor.to_file(to_parts(about)[0]))
 
@@ -210,7 +210,23 @@ class _Pipeline:
     redshift_mean: float
     redshift_variance: float
     scale: ScaleSummary
-    provenance: dict[str, Any]
+    provenance: _Provenance
+
+
+@dataclass(frozen=True)
+class _Provenance:
+    """Where a model comes from."""
+
+    gpzed_version: str
+    catalogue: str
+    catalogue_sha256: str
+    rows: dict[str, int]
+    redshift_range: list[float]
+    date: str
+
+    def __post_init__(self) -> None:
+        if not {"read", "train"} <= set(self.rows) or len(self.redshift_range) != 2:
+            raise ValueError("`provenance` does not say how many rows there were, or between which redshifts")
 
 
 def load_model(path: str | os.PathLike[str]) -> PhotozModel | GPzRegressor:
@@ -264,7 +280,7 @@ def _photoz_model(regressor: GPzRegressor, file: ModelFile, path: str, payload: 
         stored.redshift_mean,
         stored.redshift_variance,
         stored.scale,
-        stored.provenance,
+        asdict(stored.provenance),
         path,
         hashlib.sha256(payload).hexdigest(),
     )
@@ -320,6 +336,8 @@ def _check_pipeline(stored: _Pipeline, regressor: GPzRegressor) -> None:
         or features.has_noise != has_errors
     ):
         raise ValueError(f"features {features.names} of bands {features.bands} are not those of the model")
+    if not all(1e-100 < value < 1e100 for value in features.softening):
+        raise ValueError("`features/softening` is out of range")
     if covariance.shape != (k, k) or not np.linalg.eigvalsh(covariance).min() > -1e-6 * np.abs(covariance).max():
         raise ValueError("`features/covariance` is no covariance")
     if not stored.redshift_variance > 0.0 or not np.isfinite([*features.mean, *features.center]).all():

@@ -178,10 +178,12 @@ def predict_file(request: PredictionRequest) -> PredictReport:
         ):
             run.execute(task)
         chunks.remove()
-    except CatalogError:
-        if not chunks.n_done:  # nothing that a later run could resume
+    except CatalogError as error:
+        if not run.n_written and not chunks.is_resumed:  # a later run would come no further
             chunks.remove()
-        raise
+        if not chunks.n_done:
+            raise
+        raise CatalogError(f"{error}; finished chunks are kept: add --resume") from error
     finally:
         chunks.release()
     return PredictReport(
@@ -210,7 +212,7 @@ class PredictionRun:
     def __init__(self, plan: PredictionPlan, chunks: FinishedChunks | None, n_threads: int | None) -> None:
         self.plan, self.chunks = plan, chunks
         self.model = plan.model.with_threads(n_threads)
-        self.n_rows = self.n_resumed = 0
+        self.n_rows = self.n_resumed = self.n_written = 0
         self.sentinels: SentinelReport | None = None
         self.seen: Seen | None = None  # what the rows computed in this run are like
         self.flags: Counter[str] = Counter()
@@ -226,6 +228,7 @@ class PredictionRun:
                 if is_new and self.chunks is not None:
                     self.chunks.store(index, values)
                 write_rows(table, values)
+                self.n_written += len(table)
                 task.advance(len(table))
 
             with write_behind(write) as put:

@@ -137,7 +137,7 @@ class PredictionPlan:
             **manifest(self.model, self.identity, self.schema, self.options),
             "rows": self.info.n_rows,
             "copied": self.kept,
-            "format": self.kind,
+            "output_format": self.kind,
             "pdf_file": None if self.pdf_file is None else self.pdf_file.name,
             "chunk_rows": self.chunk_rows,
         }
@@ -223,7 +223,8 @@ def check_pdf_output(request: PredictionRequest, options: PredictConfig) -> None
     if options.pdf not in ("mixture", "full", "grid"):
         raise ConfigError(f"`pdf_file` is given but `pdf` is {options.pdf!r}; choose 'mixture', 'full' or 'grid'")
     is_folder = request.catalogue.is_dir()
-    check_output(request.pdf_file, "the densities", (request.catalogue, request.output), is_folder=is_folder)
+    used = (request.catalogue, request.output, request.model.path or None)
+    check_output(request.pdf_file, "the densities", used, is_folder=is_folder)
     if request.pdf_file.resolve().parent != request.output.resolve().parent:
         raise ConfigError(
             f"'{request.pdf_file}' is not in the folder of '{request.output}'; put both there: they are read together"

@@ -6,6 +6,7 @@ import json
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from gpzed.catalog import (
     Sentinels,
     address_of,
     catalog_info,
+    format_of,
     local_path,
     read_catalog,
 )
@@ -73,8 +75,15 @@ class PredictionSource:
 
     @property
     def files(self) -> list[str | os.PathLike[str]]:
-        """The files that are read."""
-        return [file for file in (self.path, self.truth) if isinstance(file, str | os.PathLike)]
+        """The files that are read, with that of densities which the predictions name, if they can be read."""
+        given = [file for file in (self.path, self.truth) if isinstance(file, str | os.PathLike)]
+        if isinstance(self.path, PhotozCatalog) or not os.path.exists(self.path):
+            return given
+        with suppress(CatalogError, ConfigError):  # told when it is read
+            if not self.is_qp and format_of(self.path, self.format) != "csv":  # which would be read through
+                info = catalog_info(self.path, format=self.format)
+                given += filter(None, [_beside(info, recorded(info.metadata, "gpzed_pdf", "file"))])
+        return given
 
     @property
     def is_qp(self) -> bool:
@@ -254,9 +263,9 @@ def _read_columns(path: str, source: PredictionSource, columns: Sequence[str]) -
 
 def densities_apart(info: CatalogInfo, name: Any) -> Catalog:
     """Read the densities of the file beside this one that it names; without it mean and variance must do."""
-    if not isinstance(name, str):
+    path = _beside(info, name)
+    if path is None:
         return Catalog({}, n_rows=info.n_rows)
-    path = Path(info.path).with_name(Path(name).name)
     if not path.exists():
         warnings.warn(
             f"'{path}', with the densities of '{info.path}', is not there: each is taken for a Gaussian; put both "
@@ -270,7 +279,17 @@ def densities_apart(info: CatalogInfo, name: Any) -> Catalog:
         raise CatalogError(
             f"'{path}' has {apart.n_rows} densities but '{info.path}' has {info.n_rows} rows; give files of one run"
         )
+    for key in ("gpzed_model_sha256", "gpzed_input", "gpzed_config"):
+        said = [recorded(one.metadata, key) for one in (apart, info)]
+        if None not in said and said[0] != said[1]:
+            raise CatalogError(
+                f"'{path}' is of another run than '{info.path}', which names it: `{key}` is not the same; predict again"
+            )
     return read_catalog(path, columns=density_columns(apart))
+
+
+def _beside(info: CatalogInfo, name: Any) -> Path | None:
+    return Path(info.path).with_name(Path(name).name) if isinstance(name, str) else None
 
 
 def _read_densities(path: str | os.PathLike[str]) -> _Read:

@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import io
 import json
-import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from gpzed._files import Lock, nothing_to_resume, reason, write_atomically
+from gpzed._files import Lock, discard, nothing_to_resume, reason, write_atomically
 from gpzed._types import AnyArray
 from gpzed.errors import CatalogError, ConfigError, GPzWarning
 
@@ -100,14 +99,17 @@ class FinishedChunks:
         self._store(self._path(index), stream.getvalue())
 
     def release(self) -> None:
-        """Give the folder back, for a later run to resume."""
+        """Give the folder back, for a later run to resume; it goes if there is nothing in it."""
         self._lock.release()
-        with contextlib.suppress(OSError):  # unless it is empty
+        with contextlib.suppress(OSError):  # it is not empty
             self.folder.rmdir()
 
     def remove(self) -> None:
-        """Delete the folder; the run is complete."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Delete all that the folder holds but the lock: until `release`, another run would meet what is half gone."""
+        with contextlib.suppress(OSError):  # somebody else has deleted it
+            for path in self.folder.iterdir():
+                if path != self._lock.path:
+                    discard(path)
 
     def _path(self, index: int) -> Path:
         return self.folder / f"{index:08d}.npy"

@@ -264,8 +264,9 @@ def _fit(
         validation = (rows.X[held], own.z, weights[held], None if X_std is None else X_std[held], own.std, own.wrong)
     model = regressor_for(rows, config)
     with progress.task("training", total, "steps") as task, warnings.catch_warnings():
-        if any(np.ptp(band) < BIN for band in rows.scale.magnitudes):  # of which the user was told, by its name
-            warnings.filterwarnings("ignore", ".* constant in the training rows", DataWarning)
+        known = _constant_magnitudes(rows)
+        if known:
+            warnings.filterwarnings("ignore", rf"features? {known} \(counted from 0\) (is|are) constant", DataWarning)
 
         def on_step(step: StepInfo) -> bool | None:
             unit = {HEADS_STAGE: "epoch", NETWORK_STAGE: "network epoch"}.get(step.stage, "step")
@@ -287,6 +288,14 @@ def _fit(
             validation_data=validation,
             run=run,
         )
+
+
+def _constant_magnitudes(rows: TrainingSet) -> str:
+    """Return the numbers of the inputs that are magnitudes of constant bands, of which the user was told by name."""
+    scale = rows.scale
+    constant = [band for band, levels in zip(scale.bands, scale.magnitudes, strict=True) if np.ptp(levels) < BIN]
+    names = {stem + band for stem in ("asinh_", "mag_") for band in constant}
+    return ", ".join(str(k) for k, name in enumerate(rows.transformer.names) if name in names)
 
 
 def regressor_for(rows: TrainingSet, config: RunConfig) -> GPzRegressor:
