@@ -142,7 +142,27 @@ def test_simulated_galaxies_join_with_their_zero_points_moved(
     moved = model.report.plan.target.zero_points
     assert moved["u"] == pytest.approx(-0.2, abs=0.08)
     assert max(abs(shift) for band, shift in moved.items() if band != "u") < 0.08
+    assert not model.report.plan.target.refuses
+    assert "used too" in str(model.report.plan.target)
     assert scores(model, sky["faint"])["crps"] < scores(gpzed.train(sky["bright"], **QUICK), sky["faint"])["crps"]
+
+
+def test_simulated_galaxies_of_another_universe_are_refused(
+    sky: dict[str, dict[str, np.ndarray]], tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    alien = {f"mag_{band}": sky["survey"]["mag_i"] + rng.normal(0.0, 1.0, 6000) for band in "ugrizy"}
+    alien |= {f"mag_err_{band}": np.full(6000, 0.01) for band in "ugrizy"} | {"z_spec": sky["survey"]["z_spec"]}
+    path = write(Catalog(alien), tmp_path / "alien.parquet")
+    target, options = without_redshifts(sky["survey"]), {**QUICK, "adapt": "dim", "n_members": 1}
+    model = gpzed.train(sky["bright"], target=target, simulated=str(path), **options)
+    assert model.report is not None
+    report = model.report.plan.target
+    assert report is not None
+    assert report.refuses
+    assert "are refused" in str(report)
+    plain = gpzed.train(sky["bright"], target=target, **options)
+    np.testing.assert_array_equal(model.predict(target)["z_phot"], plain.predict(target)["z_phot"])
 
 
 def test_simulated_catalogues_that_do_not_fit_are_named(sky: dict[str, dict[str, np.ndarray]], tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from gpzed.model.coverage import fit_coverage
 from gpzed.progress import Progress
 from gpzed.workflows.inputs import ebv_of, needed_columns
 from gpzed.workflows.schema import target_access, target_schema
-from gpzed.workflows.simulated import simulated_galaxies
+from gpzed.workflows.simulated import MAX_UNEXPLAINED, simulated_galaxies
 from gpzed.workflows.tables import as_table
 
 MIN_DIMMED, MAX_DIMMED = 5_000, 20_000
@@ -73,6 +73,12 @@ class TargetReport:
     dimming: float = 0.0  # median magnitudes by which they were dimmed
     simulated: str = ""
     zero_points: dict[str, float] = field(default_factory=dict)  # magnitudes added to simulated galaxies, by band
+    alien: float = 0.0  # share of the training rows that simulated galaxies do not explain
+
+    @property
+    def refuses(self) -> bool:
+        """Whether simulated galaxies are too unlike those with spectra to learn from."""
+        return self.alien > MAX_UNEXPLAINED
 
     def __str__(self) -> str:
         """Say it in a few lines."""
@@ -91,7 +97,11 @@ class TargetReport:
             lines.append(f"{100 * self.unexplained:.1f} % of it remain that no dimmed galaxy explains")
         if self.simulated:
             moved = ", ".join(f"{band} {shift:+.3f}" for band, shift in self.zero_points.items())
-            lines.append(f"simulated galaxies of '{self.simulated}' are used too; zero points moved by {moved}")
+            used = "refused" if self.refuses else "used too"
+            lines.append(
+                f"simulated galaxies of '{self.simulated}' are {used}: they leave {100 * self.alien:.0f} % of the "
+                f"training rows unexplained (limit {100 * MAX_UNEXPLAINED:.0f} %); zero points moved by {moved}"
+            )
         return "\n".join(lines)
 
 
@@ -118,8 +128,11 @@ def adapt(
     if options.adapt == "dim" or (options.adapt == "auto" and trials.outside > MIN_OUTSIDE):
         galaxies = None
         if options.simulated:
-            galaxies, shifts = simulated_galaxies(options.simulated, training.take(used), rows.z[used], trained, config)
-            report = replace(report, simulated=options.simulated, zero_points=shifts)
+            galaxies, shifts, strange = simulated_galaxies(
+                options.simulated, training.take(used), rows.z[used], trained, config
+            )
+            report = replace(report, simulated=options.simulated, zero_points=shifts, alien=strange)
+            galaxies = None if report.refuses else galaxies
         n = options.n_rows or int(np.clip(len(rows.split.train), MIN_DIMMED, MAX_DIMMED))
         try:
             dimmed = dim(training.take(used), rows.labels.take(used), held[used], survey, n, rng, galaxies)
