@@ -306,7 +306,8 @@ class _Trials:
             made = test.split.train[test.split.train >= len(self.rows.z)]
             train = np.concatenate([self.train, _some(made, 1.0, self.rng)[:TRIAL_ROWS]])
             done["dim"] = self._fitted(test, train)
-            part = test.split.validation[:TRIAL_ROWS]
+            held = test.split.validation  # bright ones first
+            part = held[:: -(-len(held) // TRIAL_ROWS)]
             weight = np.ones(len(part))
         else:
             with suppress(CatalogError):
