@@ -16,6 +16,7 @@ from gpzed.engine.blocks import Block, Labels, Scratch
 from gpzed.errors import NumericalError
 from gpzed.gp import evidence, predictive
 from gpzed.gp.basis import Gaussians, quadratic_map
+from gpzed.gp.linalg import Factor
 from gpzed.gp.parameters import Layout
 from gpzed.gp.posterior import Posterior, weight_posterior
 from gpzed.gp.state import State, make_state
@@ -152,10 +153,10 @@ def test_noise_out_of_bounds_is_told(lanes, b):
         passes.backward([(case.block, Scratch())], state, case.posterior(True))
 
 
-def blocks_with_gaps(rng, d, K, doubtful):
+def blocks_with_gaps(rng, d, K, doubtful, n_complete=13):
     """Blocks of complete rows and of two kinds of gaps, some repeated, with all that rows may carry."""
     blocks = []
-    for n, blur in ((13, 0), (30, 1), (1, 2), (25, 2)):
+    for n, blur in ((n_complete, 0), (30, 1), (1, 2), (25, 2)):
         v = None if blur == 0 else rng.random(n) if K == 1 else rng.random((K, n))
         labels = Labels(np.ones(n), None, rng.choice([0.0, 0.1], n)) if doubtful else None
         rows = rng.standard_normal((d, n)), rng.standard_normal(n), rng.random(n) + 0.5
@@ -184,6 +185,40 @@ def test_blocks_with_different_gaps_in_one_call(lanes, code, doubtful):
     rows, Theta = blocks_with_gaps(rng, d, K, doubtful), rng.standard_normal((state.n_weights, 3 * K))
     expected = sum_of(likelihood.held_out_likelihood, rows, state, Theta)
     _assert_close(heads.held_out_likelihood(rows, state, Theta), expected)
+
+
+@pytest.mark.parametrize("m", [192, 230])
+def test_work_memory_is_enough_for_rows_with_gaps_and_without(lanes, m):
+    d, K, rng = 7, 3, np.random.default_rng(0)
+    layout = Layout.of(m, d, "VD", mean_function="zero")
+    blurs = [Blur(rng.standard_normal((d, r)), np.zeros(d), np.zeros((d, 0)), np.zeros(d, bool)) for r in (2, 1)]
+    state = make_state(layout.unpack(0.3 * rng.standard_normal(layout.size)), layout, blurs=blurs)
+    posterior, Theta = Posterior(np.zeros(m), Factor(np.eye(m), np.ones(m), 0.0, 1.0)), np.zeros((m, 3 * K))
+    for sums, arguments, K_rows in (
+        (passes.forward, (), 1),
+        (passes.backward, (posterior,), 1),
+        (passes.score, (posterior, np.zeros(1)), 1),
+        (heads.held_out_likelihood, (Theta,), K),
+    ):
+        asked = Watched()
+        sums([(block, asked) for block, _ in blocks_with_gaps(rng, d, K_rows, False, 300)], state, *arguments)
+        assert np.all(asked.beyond == Watched.UNTOUCHED), sums
+
+
+class Watched(Scratch):
+    """Work memory with more behind it, which must stay as it is."""
+
+    UNTOUCHED, SPARE = 12345.0, 40_000
+
+    def array(self, name, shape):
+        memory = super().array(name, (shape[0] + self.SPARE,))
+        memory[:] = self.UNTOUCHED
+        self.buffers["beyond"] = memory[shape[0] :]
+        return memory[: shape[0]]
+
+    @property
+    def beyond(self):
+        return self.buffers["beyond"]
 
 
 def sum_of(kernel, rows, *arguments):

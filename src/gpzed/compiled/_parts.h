@@ -50,16 +50,18 @@ static size_t parts_size(const struct parts *p, const struct basis *basis, size_
     return numbers(divide_parts(p, basis, NULL).each) + each;
 }
 
-/* The larger of the bases that blocks have. */
-static struct basis largest_basis(const struct parts *p, const struct basis *basis)
+/* The basis of blurred rows. A block may need more memory with it, or with that of the others: the smaller one lets more
+ * rows be taken at once. */
+static struct basis blurred_basis(const struct parts *p, const struct basis *basis)
 {
     return p->shapes.r ? full_basis(p, *basis) : *basis;
 }
 
 size_t gpzed_forward_parts_work_size(const struct forward_parts *c)
 {
-    struct forward each = {.basis = largest_basis(&c->parts, &c->each.basis)};
-    return parts_size(&c->parts, &each.basis, gpzed_forward_work_size(&each));
+    struct forward blurred = {.basis = blurred_basis(&c->parts, &c->each.basis)};
+    size_t each = larger(gpzed_forward_work_size(&c->each), gpzed_forward_work_size(&blurred));
+    return parts_size(&c->parts, &c->each.basis, each);
 }
 
 /* Returns 1 if a shape is not finite or a noise precision out of bounds; so do the others. */
@@ -81,8 +83,9 @@ int gpzed_forward_parts(const struct forward_parts *c)
 
 size_t gpzed_backward_parts_work_size(const struct backward_parts *c)
 {
-    struct backward each = {.basis = largest_basis(&c->parts, &c->each.basis)};
-    return parts_size(&c->parts, &each.basis, gpzed_backward_work_size(&each));
+    struct backward blurred = {.basis = blurred_basis(&c->parts, &c->each.basis)};
+    size_t each = larger(gpzed_backward_work_size(&c->each), gpzed_backward_work_size(&blurred));
+    return parts_size(&c->parts, &c->each.basis, each);
 }
 
 int gpzed_backward_parts(const struct backward_parts *c)
@@ -110,8 +113,9 @@ int gpzed_backward_parts(const struct backward_parts *c)
 
 size_t gpzed_heads_parts_work_size(const struct heads_parts *c)
 {
-    struct heads each = {.basis = largest_basis(&c->parts, &c->each.basis), .outputs = c->each.outputs};
-    return parts_size(&c->parts, &each.basis, gpzed_heads_work_size(&each));
+    struct heads blurred = {.basis = blurred_basis(&c->parts, &c->each.basis), .outputs = c->each.outputs};
+    size_t each = larger(gpzed_heads_work_size(&c->each), gpzed_heads_work_size(&blurred));
+    return parts_size(&c->parts, &c->each.basis, each);
 }
 
 int gpzed_heads_parts(const struct heads_parts *c)
@@ -129,26 +133,30 @@ int gpzed_heads_parts(const struct heads_parts *c)
     return 0;
 }
 
+static size_t score_size(const struct score_parts *c)
+{
+    struct predict blurred = {.basis = blurred_basis(&c->parts, &c->each.basis)};
+    return larger(gpzed_predict_work_size(&c->each), gpzed_predict_work_size(&blurred));
+}
+
 size_t gpzed_score_parts_work_size(const struct score_parts *c)
 {
-    struct predict each = {.basis = largest_basis(&c->parts, &c->each.basis)};
     size_t n = 0;
     for (size_t i = 0; i < c->parts.n_parts; i++)
         n = larger(n, c->parts.parts[i].inputs.n);
-    return parts_size(&c->parts, &each.basis, gpzed_predict_work_size(&each)) + 3 * n;
+    return parts_size(&c->parts, &c->each.basis, score_size(c)) + 3 * n;
 }
 
 int gpzed_score_parts(const struct score_parts *c)
 {
     struct parts_work w = divide_parts(&c->parts, &c->each.basis, c->work);
-    struct predict largest = {.basis = largest_basis(&c->parts, &c->each.basis)};
     for (size_t i = 0; i < c->parts.n_parts; i++) {
         const struct part *part = c->parts.parts + i;
         size_t n = part->inputs.n;
         struct predict each = c->each;
         each.inputs = part->inputs;
         each.work = w.each;
-        each.moments = w.each + gpzed_predict_work_size(&largest);
+        each.moments = w.each + score_size(c);
         if (part_basis(&c->parts, part, &w, &each.basis) || gpzed_predict(&each))
             return 1;
         const double *mean = each.moments, *nu = mean + n, *noise = nu + n, *v = part->targets.v;
