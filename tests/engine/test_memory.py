@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -52,3 +54,20 @@ def test_no_more_is_kept_than_allowed(spare, monkeypatch):
     while arrays:
         arrays.pop(0)
     assert sum(one.size for one in spare) <= 3 * LEAST
+
+
+def test_nobody_waits_for_memory_in_use(spare):
+    """Arrays may be cleared away while their own thread chooses memory, or a fork was made while another one did."""
+    held = recycled((LEAST // 8,))
+
+    def cleared_away_while_choosing():
+        nonlocal held
+        with memory._lock:
+            del held
+            recycled((LEAST // 8,))
+
+    thread = threading.Thread(target=cleared_away_while_choosing, daemon=True)
+    thread.start()
+    thread.join(10.0)
+    assert not thread.is_alive()
+    assert len(spare) == 0  # what came back meanwhile is gone

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -23,8 +25,8 @@ def recycled(shape: tuple[int, ...]) -> FloatArray:
     size = 8 * int(np.prod(shape, dtype=np.int64))
     if size < LEAST:
         return np.empty(shape)
-    with _lock:
-        fitting = [place for place, memory in enumerate(_spare) if size <= memory.size <= size + size // 4]
+    with _unless_busy() as is_free:
+        fitting = [place for place, one in enumerate(_spare) if size <= one.size <= size + size // 4] if is_free else []
         memory = _spare.pop(fitting[-1]) if fitting else None
     if memory is None:
         memory = np.empty(size, dtype=np.uint8)
@@ -42,7 +44,23 @@ class _Lease:
 
 
 def _give_back(memory: AnyArray) -> None:
-    with _lock:
-        _spare.append(memory)
-        while sum(one.size for one in _spare) > MAX_SPARE:
-            _spare.pop(0)
+    with _unless_busy() as is_free:
+        if is_free:
+            _spare.append(memory)
+            while sum(one.size for one in _spare) > MAX_SPARE:
+                _spare.pop(0)
+
+
+@contextmanager
+def _unless_busy() -> Iterator[bool]:
+    """Hold the spare memory, and tell whether it worked; nobody waits for it.
+
+    Python may clear arrays away, and so give memory back, at any moment: in the very thread that is choosing some. And a
+    process forked off while another thread holds the lock will never see it free.
+    """
+    is_free = _lock.acquire(blocking=False)
+    try:
+        yield is_free
+    finally:
+        if is_free:
+            _lock.release()
