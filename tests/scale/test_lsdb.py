@@ -18,6 +18,7 @@ from gpzed.config import PredictConfig
 from gpzed.errors import CatalogError, ConfigError, DataWarning
 from gpzed.features import count_flags
 from gpzed.workflows import load_photoz_model, predict, predict_columns, predict_table, read_predictions, train
+from gpzed.workflows.resume import FinishedChunks
 from workflows.galaxy_files import galaxies, quick_config, with_sentinels, write
 
 if importlib.util.find_spec("lsdb") is None:
@@ -246,6 +247,37 @@ def test_catalogues_apart_are_resumed_without_predicting_again(
     assert "id" not in lsdb.open_catalog(points).columns
     assert "id" in lsdb.open_catalog(densities).columns
     assert not list(tmp_path.glob("*.*"))
+
+
+@pytest.mark.parametrize("stop_at", ["p.parts", "d.parts", "p.whole"])
+def test_catalogues_apart_that_are_there_are_not_predicted_again(
+    folder, committee, tmp_path, rows_predicted, monkeypatch, stop_at
+):
+    """Whichever of the things that a run leaves behind it was about to remove when it was killed."""
+    points, densities = tmp_path / "p", tmp_path / "d"
+    remove, rmtree = FinishedChunks.remove, shutil.rmtree
+
+    def stop_at_chunks(chunks):
+        if chunks.folder.name == stop_at:
+            raise KeyboardInterrupt
+        remove(chunks)
+
+    def stop_at_folder(path, *others, **options):
+        if path.name == stop_at:
+            next(path.rglob("Npix*.parquet")).unlink()
+            raise KeyboardInterrupt
+        rmtree(path, *others, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FinishedChunks, "remove", stop_at_chunks)
+        patch.setattr(gpzed.distributed.lsdb.shutil, "rmtree", stop_at_folder)
+        with pytest.raises(KeyboardInterrupt):
+            predict(committee, folder / "survey", points, pdf_file=densities)
+    rows_predicted.clear()
+    predict(committee, folder / "survey", points, pdf_file=densities, resume=True)
+    assert not rows_predicted
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "p"]
+    assert len(lsdb.open_catalog(points).compute()) == len(lsdb.open_catalog(densities).compute())
 
 
 def test_plain_data_frames_get_lists(folder, committee, survey):

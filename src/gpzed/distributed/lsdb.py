@@ -296,32 +296,43 @@ def _predict_apart(request: PredictionRequest) -> _Said:
     owner = _position(opened) if schema.id is None else (*_position(opened), schema.id)
     run = manifest(request.model, identity, schema, options)
     runs = {target: {**run, "parts": target.name} for target in (request.pdf_file, output)}
-    if request.resume and all(_is_complete(target, _digest(run)) for target, run in runs.items()):
-        request.progress.say(f"'{output}' is complete already")
-        return _Said(schema, options)
+    runs = {target: run for target, run in runs.items() if not (request.resume and _is_complete(target, _digest(run)))}
     everything = None if options.columns is None else tuple(dict.fromkeys([*options.columns, *owner]))
     whole = replace(
         request, output=output.with_name(f"{output.name}.whole"), options=replace(options, columns=everything),
         pdf_file=None,
     )  # fmt: skip
-    with contextlib.ExitStack() as held:
+    said = _Said(schema, options)
+    if runs:
+        with contextlib.ExitStack() as held:
+            for target, run in runs.items():
+                held.enter_context(_held(replace(request, output=target), run))
+            said = said._replace(warnings=_predict_hats(whole).warnings)
+            _cut_out(request, whole.output, owner, said, runs)
+    else:
+        request.progress.say(f"'{output}' is complete already")
+    shutil.rmtree(whole.output, ignore_errors=True)  # last of all: what was stopped before is resumed from it
+    return said
+
+
+def _cut_out(
+    request: PredictionRequest, whole: Path, owner: tuple[str, ...], said: _Said, runs: dict[Path, dict[str, Any]]
+) -> None:
+    """Write the catalogues of `runs` from a whole one; that of the densities has the columns `owner`, too."""
+    assert request.pdf_file is not None
+    with _computing(request.cluster) as client:
+        both = _require_lsdb().open_catalog(whole, columns="all")
+        names = [str(name) for name in both.columns]
+        wanted = said.options.columns
+        unwanted = {NESTED, *PDF_COLUMNS} | (set() if wanted is None else set(owner) - set(wanted))
+        columns = {
+            request.pdf_file: [name for name in names if name in (*owner, NESTED, *PDF_COLUMNS)],
+            request.output: [name for name in names if name not in unwanted],
+        }
         for target, run in runs.items():
-            held.enter_context(_held(replace(request, output=target), run))
-        said = _predict_hats(whole)
-        with _computing(request.cluster) as client:
-            both = _require_lsdb().open_catalog(whole.output, columns="all")
-            names = [str(name) for name in both.columns]
-            densities = [name for name in names if name in (*owner, NESTED, *PDF_COLUMNS)]
-            unwanted = {NESTED, *PDF_COLUMNS} | (
-                set() if options.columns is None else set(owner) - set(options.columns)
-            )
-            points = [name for name in names if name not in unwanted]
-            for (target, run), columns in zip(runs.items(), (densities, points), strict=True):
-                pointing = request.pdf_file.name if target == output else None
-                properties = _properties(request, schema, options, run, pointing)
-                _write(both[columns], target, properties, request.resume, client)
-        shutil.rmtree(whole.output)
-    return said._replace(options=options)
+            pointing = request.pdf_file.name if target == request.output else None
+            properties = _properties(request, said.schema, said.options, run, pointing)
+            _write(both[columns[target]], target, properties, request.resume, client)
 
 
 def _settle(request: PredictionRequest, opened: Any) -> tuple[PhotometrySchema, PredictConfig]:

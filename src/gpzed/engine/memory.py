@@ -55,8 +55,8 @@ def _give_back(memory: AnyArray) -> None:
 def _unless_busy() -> Iterator[bool]:
     """Hold the spare memory, and tell whether it worked; nobody waits for it.
 
-    Python may clear arrays away, and so give memory back, at any moment: in the very thread that is choosing some. And a
-    process forked off while another thread holds the lock will never see it free.
+    Python may clear arrays away, and so give memory back, at any moment: in the very thread that is choosing some. And
+    a process forked off while another thread holds the lock will never see it free.
     """
     is_free = _lock.acquire(blocking=False)
     try:
