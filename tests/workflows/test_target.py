@@ -11,7 +11,7 @@ import pytest
 import gpzed
 from gpzed.catalog import Catalog
 from gpzed.config import RunConfig
-from gpzed.errors import CatalogError, ConfigError, SchemaError
+from gpzed.errors import CatalogError, ConfigError, DataWarning, SchemaError
 from gpzed.evaluation import evaluate
 from gpzed.features.bands import POGSON
 from gpzed.features.fluxes import Survey
@@ -155,7 +155,8 @@ def test_simulated_galaxies_of_another_universe_are_refused(
     alien |= {f"mag_err_{band}": np.full(6000, 0.01) for band in "ugrizy"} | {"z_spec": sky["survey"]["z_spec"]}
     path = write(Catalog(alien), tmp_path / "alien.parquet")
     target, options = without_redshifts(sky["survey"]), {**QUICK, "adapt": "dim", "n_members": 1}
-    model = gpzed.train(sky["bright"], target=target, simulated=str(path), **options)
+    with pytest.warns(DataWarning, match=r"alien\.parquet' are refused: .*give a catalogue more like"):
+        model = gpzed.train(sky["bright"], target=target, simulated=str(path), **options)
     assert model.report is not None
     report = model.report.plan.target
     assert report is not None

@@ -22,6 +22,7 @@ from gpzed.features.fluxes import Survey
 from gpzed.features.labels import Labels
 from gpzed.model.coverage import fit_coverage
 from gpzed.progress import Progress
+from gpzed.workflows.cautions import warn_all
 from gpzed.workflows.inputs import ebv_of, needed_columns
 from gpzed.workflows.schema import target_access, target_schema
 from gpzed.workflows.simulated import MAX_UNEXPLAINED, simulated_galaxies
@@ -73,12 +74,22 @@ class TargetReport:
     dimming: float = 0.0  # median magnitudes by which they were dimmed
     simulated: str = ""
     zero_points: dict[str, float] = field(default_factory=dict)  # magnitudes added to simulated galaxies, by band
-    alien: float = 0.0  # share of the training rows that simulated galaxies do not explain
+    missed: float = 0.0  # share of the training rows that simulated galaxies do not explain
 
     @property
     def refuses(self) -> bool:
         """Whether simulated galaxies are too unlike those with spectra to learn from."""
-        return self.alien > MAX_UNEXPLAINED
+        return self.missed > MAX_UNEXPLAINED
+
+    @property
+    def about_simulated(self) -> str:
+        """Say what became of simulated galaxies."""
+        moved = ", ".join(f"{band} {shift:+.3f}" for band, shift in self.zero_points.items())
+        return (
+            f"simulated galaxies of '{self.simulated}' are {'refused' if self.refuses else 'used too'}: they leave "
+            f"{100 * self.missed:.0f} % of the training rows unexplained (limit {100 * MAX_UNEXPLAINED:.0f} %); "
+            f"zero points moved by {moved}"
+        )
 
     def __str__(self) -> str:
         """Say it in a few lines."""
@@ -96,12 +107,7 @@ class TargetReport:
         if self.unexplained is not None:
             lines.append(f"{100 * self.unexplained:.1f} % of it remain that no dimmed galaxy explains")
         if self.simulated:
-            moved = ", ".join(f"{band} {shift:+.3f}" for band, shift in self.zero_points.items())
-            used = "refused" if self.refuses else "used too"
-            lines.append(
-                f"simulated galaxies of '{self.simulated}' are {used}: they leave {100 * self.alien:.0f} % of the "
-                f"training rows unexplained (limit {100 * MAX_UNEXPLAINED:.0f} %); zero points moved by {moved}"
-            )
+            lines.append(self.about_simulated)
         return "\n".join(lines)
 
 
@@ -128,11 +134,13 @@ def adapt(
     if options.adapt == "dim" or (options.adapt == "auto" and trials.outside > MIN_OUTSIDE):
         galaxies = None
         if options.simulated:
-            galaxies, shifts, strange = simulated_galaxies(
+            galaxies, shifts, missed = simulated_galaxies(
                 options.simulated, training.take(used), rows.z[used], trained, config
             )
-            report = replace(report, simulated=options.simulated, zero_points=shifts, alien=strange)
-            galaxies = None if report.refuses else galaxies
+            report = replace(report, simulated=options.simulated, zero_points=shifts, missed=missed)
+            if report.refuses:
+                galaxies = None
+                warn_all([f"{report.about_simulated}; give a catalogue more like the galaxies with spectra, or none"])
         n = options.n_rows or int(np.clip(len(rows.split.train), MIN_DIMMED, MAX_DIMMED))
         try:
             dimmed = dim(training.take(used), rows.labels.take(used), held[used], survey, n, rng, galaxies)
