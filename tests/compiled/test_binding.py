@@ -118,4 +118,5 @@ def test_missing_kernels_are_said_once_when_the_estimator_is_imported() -> None:
 @pytest.mark.usefixtures("kernels")
 def test_nothing_is_said_where_kernels_are() -> None:
     code = "import gpzed; gpzed.GPzRegressor()"
-    assert "SpeedWarning" not in subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "SpeedWarning" not in done.stderr

@@ -20,6 +20,7 @@ from gpzed.prediction.reduce import count
 from gpzed.progress import Progress
 from gpzed.workflows import evaluate, load_photoz_model, predict, read_ensemble, read_predictions, train
 from gpzed.workflows.columns import GAUSSIANS, grouped, settled
+from gpzed.workflows.predictions import PredictionSource
 from workflows.galaxy_files import galaxies, quick_config, with_sentinels, write
 
 VECTORS = (".parquet", ".fits", ".hdf5", ".ecsv", ".vot")
@@ -167,6 +168,15 @@ def test_densities_of_another_run_are_not_taken(folder: Path, tmp_path: Path) ->
     read_predictions(tmp_path / "second_z.parquet", need_truth=False)
     with pytest.raises(CatalogError, match=r"apart\.parquet' is of another run than '.*first_z.*`gpzed_input`"):
         read_predictions(tmp_path / "first_z.parquet", need_truth=False)
+
+
+@pytest.mark.parametrize("name", ["", ".", "/", 7])
+def test_what_names_no_file_of_densities_is_none(tmp_path: Path, name: object) -> None:
+    columns = {"z_phot": np.full(7, 0.5), "z_std": np.full(7, 0.1)}
+    path = tmp_path / "strange.parquet"
+    write_catalog(Catalog(columns, metadata={"gpzed_pdf": {"form": "mixture", "file": name}}), path)
+    assert PredictionSource(path).files == [path]
+    assert len(read_predictions(path, need_truth=False).prediction) == 7
 
 
 def test_mistakes_with_files_apart(folder: Path, tmp_path: Path) -> None:

@@ -289,7 +289,8 @@ def densities_apart(info: CatalogInfo, name: Any) -> Catalog:
 
 
 def _beside(info: CatalogInfo, name: Any) -> Path | None:
-    return Path(info.path).with_name(Path(name).name) if isinstance(name, str) else None
+    own = Path(name).name if isinstance(name, str) else ""
+    return Path(info.path).with_name(own) if own else None
 
 
 def _read_densities(path: str | os.PathLike[str]) -> _Read:
