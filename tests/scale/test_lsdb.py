@@ -136,7 +136,8 @@ def test_chosen_columns_keep_the_position(folder, tmp_path):
     assert report.flags == dict(count_flags(after.compute()["z_flags"].to_numpy(dtype=np.uint32))) != {}
 
 
-def test_a_catalogue_that_changes_meanwhile_is_noticed(folder, tmp_path):
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_catalogue_that_changes_meanwhile_is_noticed(folder, committee, tmp_path, apart):
     shutil.copytree(folder / "survey", tmp_path / "survey")
     changed = max((tmp_path / "survey").rglob("Npix*.parquet"))
 
@@ -144,8 +145,9 @@ def test_a_catalogue_that_changes_meanwhile_is_noticed(folder, tmp_path):
         table = pq.read_table(changed)
         pq.write_table(table.set_column(table.column_names.index("mag_u"), "mag_u", table["mag_g"]), changed)
 
+    pdf_file = tmp_path / "densities" if apart else None
     with pytest.raises(CatalogError, match=r"changed while it was in use.*what was made from it is removed"):
-        predict(folder / "model.gpzed", tmp_path / "survey", tmp_path / "out", on_plan=change)
+        predict(committee, tmp_path / "survey", tmp_path / "out", on_plan=change, pdf_file=pdf_file)
     assert [path.name for path in tmp_path.iterdir()] == ["survey"]
 
 

@@ -305,9 +305,16 @@ def _predict_apart(request: PredictionRequest) -> _Said:
     said = _Said(schema, options)
     if runs:
         with contextlib.ExitStack() as held:
-            for target, run in runs.items():
-                held.enter_context(_held(replace(request, output=target), run))
-            said = said._replace(warnings=_predict_hats(whole).warnings)
+            chunks = {
+                target: held.enter_context(_held(replace(request, output=target), run)) for target, run in runs.items()
+            }
+            try:
+                said = said._replace(warnings=_predict_hats(whole).warnings)
+            except Exception:
+                if not whole.output.exists():  # nothing that a later run could resume
+                    for target in runs:
+                        _remove(target, chunks[target])
+                raise
             _cut_out(request, whole.output, owner, said, runs)
     else:
         request.progress.say(f"'{output}' is complete already")
