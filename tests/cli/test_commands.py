@@ -176,7 +176,7 @@ def test_info_for_people(call: Call, folder: Path) -> None:
     z = read_catalog(folder / "train.parquet").floats("z_spec")
     assert f"redshifts: {z.min():.4g} to {z.max():.4g}, mean" in text
     assert "limits: 0 < z <= 20 (by default)" in text
-    assert "wrong labels: none found" in text
+    assert "wrong labels: none assumed" in text
 
 
 def test_info_of_a_model_saved_from_python(call: Call, tmp_path: Path) -> None:
@@ -194,6 +194,18 @@ def test_info_of_a_model_saved_from_python(call: Call, tmp_path: Path) -> None:
     assert "GPzRegressor.save: no schema" in text
     code, text, _ = call("info", tmp_path / "m.gpzed", "--json")
     assert json.loads(text)["n_basis"] == 3
+
+
+def test_info_claims_no_search_for_wrong_labels_that_streams_do_not_allow(call: Call, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (80, 2))
+    model = one_model(n_basis=3, max_iter=5, patience=2, random_state=0, wrong_labels="auto")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GPzWarning)
+        model.fit_stream([(X, X[:, 0])])
+    model.save(tmp_path / "m.gpzed")
+    assert "wrong labels: none assumed" in call("info", tmp_path / "m.gpzed")[1]
+    assert json.loads(call("info", tmp_path / "m.gpzed", "--json")[1])["wrong_rate_is_learned"] is False
 
 
 def test_several_files_side_by_side(call: Call, folder: Path, tmp_path: Path) -> None:

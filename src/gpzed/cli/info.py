@@ -75,7 +75,7 @@ def _count(number: int, what: str) -> str:
 def _wrong_labels_line(rate: float, is_learned: bool) -> str:
     if rate > 0.0:
         return f"{100.0 * rate:.2g} % of the targets, {'learned' if is_learned else 'as given'}"
-    return "none found" if is_learned else "not looked for"
+    return "none assumed"  # whether any were looked for depends on how the rows came
 
 
 def _recalibration_line(found: dict[str, Any] | None) -> str:
@@ -117,7 +117,7 @@ def _estimator(model: GPzRegressor) -> dict[str, Any]:
         "n_heads": max(member.n_heads for member in model.members_),
         "n_networks": len(model.networks_),
         "wrong_rate": model.wrong_rate_,
-        "wrong_rate_is_learned": model.wrong_labels == "auto",
+        "wrong_rate_is_learned": model.wrong_labels == "auto" and model.wrong_rate_ > 0.0,
         "members": [
             {"status": report.status, "iterations": len(report.history), "seconds": report.seconds}
             for report in model.reports_
