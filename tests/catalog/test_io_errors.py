@@ -171,6 +171,7 @@ def test_bad_csv(tmp_path, text, message):
     ("text", "names"),
     [
         (",a,b\n0,1,True\n", ["index", "a", "b"]),  # as pandas and R have it
+        ("# made by me, today\nid,24\n1,2\n", ["id", "24"]),  # numbers below "id"
         ("# by some program\n# id,a,good\n7,1.5,True\n", ["id", "a", "good"]),
         ("# id,a,good\nx,1.5,True\n", ["id", "a", "good"]),
         ("# 3 columns, of which 1 is text, follow\nid,a,good\nx,1.5,True\n", ["id", "a", "good"]),

@@ -182,13 +182,16 @@ def _read_head(path: Path) -> _Head:
             if line.strip() and not line.startswith("#"):
                 break
             comments.append(line.rstrip("\r\n"))
+        following = stream.readline(_MAX_HEAD)
         stream.read(_BLOCK_BYTES)  # raises if the text is not UTF-8, which pyarrow reports less clearly
     delimiter = next((mark for mark in ",\t;" if mark in line), ",")
     names = _fields(line, delimiter)
     skip = len(comments) + 1
     header = _fields(comments[-1].lstrip("# \t"), delimiter) if comments else []
     numbers = [_is_number(name) for name in names]
-    if all(numbers) or (any(numbers) and len(header) == len(names)):
+    next_numbers = [_is_number(value) for value in _fields(following, delimiter)]
+    is_header = any(below and not above for above, below in zip(numbers, next_numbers, strict=False))
+    if all(numbers) or (any(numbers) and len(header) == len(names) and not is_header):
         if not names or len(header) != len(names):
             raise CatalogError(
                 f"'{path}' has no header line: its first line is {line.strip()[:80]!r}; "
