@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from faults.__main__ import main
-from faults.campaign import Case, Tally, tally_of
+from faults.campaign import Case, Tally, tally_of, without_folders
 
 
 def test_records_say_what_was_counted() -> None:
@@ -44,3 +44,8 @@ def test_records_are_printed_as_the_command_that_makes_them(
     whole, *faults = map(json.loads, capsys.readouterr().out.splitlines())
     assert (whole["run"], whole["cases"]) == ("settings --scale 0.01", 30)
     assert sum(fault["cases"] for fault in faults) == 30
+
+
+def test_records_hold_no_folders() -> None:
+    text = 'File "/home/me/env/lib/ffi.py", line 3; gpzed predict /tmp/x-1/model.gpzed a/b.fits --dask local:2'
+    assert without_folders(text) == 'File "ffi.py", line 3; gpzed predict model.gpzed a/b.fits --dask local:2'
