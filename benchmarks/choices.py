@@ -2,8 +2,8 @@
 
     python benchmarks/choices.py --catalogue boss --choice n_basis=25 --seed 0
 
-One member, so that the choice is not hidden by what a committee evens out; all else as by default. Needs the catalogues
-(`--data-dir`, or GPZED_DATA).
+One member unless told otherwise, so that the choice is not hidden by what a committee evens out; all else as by
+default. Needs the catalogues (`--data-dir`, or GPZED_DATA).
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, default=default)
     parser.add_argument("--catalogue", choices=list(CATALOGUES), required=True)
     parser.add_argument("--choice", default="defaults", help="NAME=VALUE, an option of `gpzed.train`, or `defaults`")
+    parser.add_argument("--members", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     training, test = tables(args.data_dir, args.catalogue)
-    model = train(training, seed=args.seed, n_members=1, **option(args.choice))
+    model = train(training, seed=args.seed, n_members=args.members, **option(args.choice))
     scores = evaluate(test.floats("z_spec"), predict_table(model, test)[0])
     record = {"catalogue": args.catalogue, "choice": args.choice, "seed": args.seed, "n": len(training)}
     record |= {"n_basis": model.regressor.n_basis_, **{key: round(scores[key], 5) for key in KEYS}}

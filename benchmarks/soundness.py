@@ -19,7 +19,7 @@ import numpy as np
 from common import emit
 from gpzed import GPzRegressor
 from gpzed.errors import ConvergenceWarning
-from gpzed.model import committee, recalibration
+from gpzed.model import committee_training, recalibration
 
 N_FRESH = 20_000
 N_BASIS = 100
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=1)
     args = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
-    recalibration.MIN_ROWS = committee.MIN_ROWS = MIN_ROWS
+    recalibration.MIN_ROWS = committee_training.MIN_ROWS = MIN_ROWS
     for seed in range(args.seeds):
         emit(measure(args.structure, args.n, seed, args.heads, args.members))
 

@@ -34,6 +34,8 @@ PAPER_ITERATIONS = 500
 QUICK_CENTRE, QUICK_GRIDS = {"n": 500, "d": 4, "m": 10}, {"n": (250, 500), "d": (2, 4), "m": (5, 10)}
 STEPS = 6
 """Steps of a run that is timed, less those of a run of one step."""
+LEAST = 1e-6
+"""Seconds at least that these take: on a busy machine the difference of two short runs may be none."""
 
 Formula = tuple[str, Callable[[float, float, float], float]]
 LINEAR: Formula = ("n m d + n m²", lambda n, d, m: n * m * d + n * m**2)
@@ -66,7 +68,7 @@ def measure(name: str, size: Mapping[str, int], seed: int) -> float:
         METHODS[name].train(sets, m, Effort(seed, n_threads=1))
         return time.process_time() - started
     (few, first), (many, last) = (_timed(name, rows, m, steps, seed) for steps in (1, 1 + STEPS))
-    return max(last - first, 0.0) / max(many - few, 1)
+    return max(last - first, LEAST) / max(many - few, 1)
 
 
 def _timed(name: str, rows: Rows, m: int, steps: int, seed: int) -> tuple[int, float]:

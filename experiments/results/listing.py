@@ -17,6 +17,7 @@ CHOICES = (
     *("covariance=GL", "covariance=VL", "covariance=VD", "covariance=GC", "init=data", "init=random"),
     *("whitening=scale", "mean_function=zero", "shape_prior=0", "noise=homoscedastic", "relevance=shared"),
 )
+ERRORS = ("none", "excess", "inputs")
 TREATMENTS = ("marginalise", "limit", "fill", "mean", "drop", "boosting", "marginalise_all", "limit_all")
 BOSS_FILES = "--min-redshift 0.002 --test sdss_boss_dr10/boss_dr10_1.parquet " + " ".join(
     f"--catalogue sdss_boss_dr10/boss_dr10_{number}.parquet" for number in (0, 3)
@@ -82,6 +83,12 @@ LISTED = (
     scores("coverage", "coverage", each("--seed {} --case {}", SEEDS, ("gap", "des", "boss")), 40),
     scores("recalibration", "recalibration", each("--seed {} --catalogue {}", SEEDS, ("dc2", "boss", "deep")), 30),
     scores("choices", "choices", each("--seed {} --catalogue {} --choice {}", SEEDS, ("boss", "dc2"), CHOICES), 9),
+    scores(
+        "errors",
+        "choices",
+        each("--members 5 --seed {} --catalogue {} --choice errors={}", SEEDS, CATALOGUES, ERRORS),
+        12,
+    ),
     Experiment(
         "paper",
         "paper",
@@ -121,6 +128,14 @@ LISTED = (
         "benchmarks/shift.py",
         each("--seeds {} --runs {}", SEEDS, ("2+target", "3+target", "4+target", "3", "1", "2", "2+weights")),
         150,
+    ),
+    Experiment(
+        "cuts",
+        "target",
+        "benchmarks/cuts.py",
+        each("--seeds {} --cut {}", SEEDS, ("dc2", "des")),
+        90,
+        environment=".venv-networks",
     ),
     scores("nz", "nz", ("--mocks 42",), 120),
     scores("labels", "labels", each("--seeds 3 --sets {}", ("dc2", "boss")), 300),

@@ -71,6 +71,14 @@ TABLES: dict[str, View] = {
         ("choice", "defaults"),
         KEY,
     ),
+    "errors": View(
+        "errors",
+        ("catalogue", "choice"),
+        ("mll", "crps", "rmse", "fr_0.05"),
+        {},
+        ("choice", "errors=none"),
+        ("mll", "crps", "fr_0.05"),
+    ),
     "steps": View("steps", ("step",), ("mll",), pivot="catalogue"),
     "steps-scores": View(
         "steps",
@@ -117,6 +125,14 @@ TABLES: dict[str, View] = {
         "shift shift-rivals", ("run",), ("outliers_0.2", "mll", "crps", "cde_loss", "pit_ks", "tomographic_means")
     ),
     "shift-cells": View("shift", ("run",), tuple(f"coverage_68_by_magnitude.{cell}" for cell in range(6))),
+    "cuts": View(
+        "cuts",
+        ("cut", "method"),
+        ("mll", "crps", "cde_loss", "fr_0.15", "fr_0.05", "rmse", "pit_ks", "coverage_68"),
+        {},
+        ("method", "networks"),
+        ("mll", "crps", "fr_0.05"),
+    ),
     "nz": View("nz", ("kind", "bins"), ("inside", "pull_std", "inside_endless_labels", "pull_std_endless_labels")),
     "labels": View("labels", ("set", "wrong", "wrong_labels"), ("mll", "crps", "rmse", "sigma_nmad", "pit_ks")),
     "depth": View(

@@ -135,8 +135,9 @@ class PredictConfig:
     risk : bool
         Whether to write z_risk, the predicted probability that z_phot is off by more than 0.2 (1 + z).
     exact : bool
-        Whether to compute every model variance from the posterior of the weights, which takes several times as long;
-        sums of squares that training found to be good enough take its place otherwise.
+        Whether to compute every model variance from the posterior of the weights, and quantiles of all Gaussians, which
+        takes several times as long; otherwise sums of squares that training found to be good enough, and mixtures whose
+        near-identical Gaussians are merged, take their place.
     """
 
     point: Point = "best"

@@ -192,6 +192,18 @@ def test_hdf5_of_pandas(tmp_path, format):
         read_catalog(tmp_path / "t.h5")
 
 
+def test_hdf5_with_a_table_beside_that_of_pandas(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        file.create_group("frame").attrs["pandas_type"] = "frame"
+        file["frame/block0_values"] = np.zeros((3, 2))
+        file["plain/mag_g"] = [20.0, 21.0]
+    assert read_catalog(tmp_path / "t.h5", hdf5_group="plain")["mag_g"].tolist() == [20.0, 21.0]
+    for options in ({}, {"hdf5_group": "frame"}, {"hdf5_group": "/frame"}):
+        with pytest.raises(CatalogError, match="file of pandas"):
+            read_catalog(tmp_path / "t.h5", **options)
+
+
 def test_csv_that_is_not_utf8(tmp_path):
     (tmp_path / "t.csv").write_bytes("a,b\n1,é\n".encode("latin-1"))
     with pytest.raises(CatalogError, match=r"cannot be read as CSV: .*utf-8"):

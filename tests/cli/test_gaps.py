@@ -202,10 +202,11 @@ def test_a_band_that_was_never_measured_is_named(call: Call, tmp_path: Path) -> 
     assert "band 'g' has no measurement in any training row; leave it out: --bands u,r" in err
 
 
-def test_errors_as_noise_need_errors(call: Call, tmp_path: Path) -> None:
+@pytest.mark.parametrize("errors", ["noise", "inputs", "excess"])
+def test_what_errors_are_asked_for_needs_them(call: Call, tmp_path: Path, errors: str) -> None:
     path = write(changed(**{f"mag_err_{band}": None for band in "ugr"}), tmp_path / "in.parquet")
     columns = ("--bands", "u,g,r", "--mag", "mag_{band}")
-    code, _, err = call("train", path, "-o", tmp_path / "x.gpzed", "--errors", "noise", *columns, *QUICK)
+    code, _, err = call("train", path, "-o", tmp_path / "x.gpzed", "--errors", errors, *columns, *QUICK)
     assert code == 2
     assert 'the catalogue has no errors; set it to "none"' in err
 

@@ -10,6 +10,7 @@ import pytest
 from gpzed import Prediction
 from gpzed.compiled import points, substitute
 from gpzed.prediction import compact, reduce
+from gpzed.prediction.quantiles import compact_quantiles
 
 LIMITS = {"most": 8, "light": 1e-3, "tolerance": 0.05}
 FIRST = {"slots": 32, "light": 1e-4, "at_once": 3e-3, "reach": 0.5}
@@ -113,7 +114,18 @@ def test_both_routes_agree(lanes, most, at):
         np.testing.assert_allclose(a, b, rtol=1e-4)
     w, m, v = given
     arguments = w, m, 0.5 * v, 0.5 * v, None
-    np.testing.assert_allclose(compact.compact(*arguments, **FIRST), points.compact(*arguments, **FIRST), rtol=1e-4)
+    found = points.compact(*arguments, **FIRST)
+    np.testing.assert_allclose(compact.compact(*arguments, **FIRST), found, rtol=1e-4, atol=1e-7)
+
+
+def test_zero_may_be_far_away(kernels):
+    w, m, v = mixtures(K=60, seed=3)
+    near, far = (points.compact(w, m + shift, v, 0 * v, None, **FIRST) for shift in (0.0, 1e6))
+    far[1, far[0] > 0.0] -= 1e6
+    np.testing.assert_allclose(far, near, atol=1e-6)
+    near, far = (np.stack(points.merge(w, m + shift, v, **LIMITS)) for shift in (0.0, 1e6))
+    far[1, far[0] > 0.0] -= 1e6
+    np.testing.assert_allclose(far, near, atol=1e-6)
 
 
 @pytest.mark.parametrize("lower", [None, 0.0])
@@ -196,6 +208,18 @@ def test_objects_below_the_cut_keep_their_mean(route):
     few = reduce.reduced(p.components, 0.0)
     q = Prediction(few.weights, few.means, few.stds.astype(float) ** 2, 0 * few.stds, lower=0.0)
     np.testing.assert_allclose(q.mean, p.mean, rtol=0.02)
+
+
+@pytest.mark.parametrize("at", [0.8, 0.05])
+def test_quantiles_without_repetition_are_near(at):
+    weights, means, variances = mixtures(500, 80, at=at)
+    p = Prediction(weights, means, np.zeros_like(means), variances).truncate(0.0)
+    levels = (0.16, 0.5, 0.84)
+    found = compact_quantiles(p.components, p.lower, levels)
+    off = np.abs(found - p.quantile_grid(levels)) / p.std[:, None]
+    assert np.quantile(off, 0.99) < 0.03
+    assert np.median(off) < 0.005
+    np.testing.assert_array_equal(compact_quantiles(p[7:9].components, p.lower, levels), found[7:9])
 
 
 def test_no_objects():

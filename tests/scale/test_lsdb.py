@@ -217,8 +217,10 @@ def test_points_and_densities_may_be_apart(folder, committee, rows_predicted):
         np.testing.assert_array_equal(getattr(apart, name), getattr(both, name))
     with pytest.raises(ConfigError, match="is there already"):
         predict(committee, folder / "survey", folder / "points2", pdf_file=folder / "densities")
+    (folder / "points.whole").mkdir()
     again = predict(committee, folder / "survey", folder / "points", pdf_file=folder / "densities", resume=True)
     assert again.n_rows == len(both)
+    assert (folder / "points.whole").exists()  # it is not ours
 
 
 def test_catalogues_apart_are_resumed_without_predicting_again(

@@ -96,6 +96,7 @@ def test_a_damaged_file_stops_the_run_and_leaves_what_is_finished(client, folder
 def test_a_file_that_changes_meanwhile_is_noticed(client, folder, tmp_path):
     shutil.copytree(folder / "survey", tmp_path / "survey")
     out, changed = tmp_path / "out", tmp_path / "survey" / "deep" / "d.parquet"
+    write_catalog(galaxies(30_000), tmp_path / "survey" / "a.parquet")  # still being predicted when d turns out changed
 
     def change(*_):
         other = write(galaxies(299, seed=6), tmp_path / "other.parquet")
@@ -103,6 +104,7 @@ def test_a_file_that_changes_meanwhile_is_noticed(client, folder, tmp_path):
 
     with pytest.raises(CatalogError, match=r"changed while it was in use.*what was made from it is removed"):
         predict(folder / "model.gpzed", tmp_path / "survey", out, cluster=client, on_plan=change)
+    time.sleep(2.0)  # nobody writes any more
     assert not list(out.rglob("*.parquet"))
     assert not (tmp_path / "out.parts").exists()
 

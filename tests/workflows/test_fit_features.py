@@ -1,4 +1,4 @@
-"""Errors become inputs where held-out rows gain by them, and only there."""
+"""The excess of errors becomes an input where held-out rows gain by it, and only there."""
 
 from __future__ import annotations
 
@@ -12,18 +12,23 @@ from gpzed.config import RunConfig
 from gpzed.workflows.fit_features import fit_features
 from gpzed.workflows.schema import resolve_schema
 
+ERRORS = ("of the size", "of the magnitude", "random")
 
-def galaxies(informative: bool, n: int = 700, *, errors: bool = True) -> tuple[Photometry, np.ndarray]:
-    """Three bands; with `informative` errors the noise of the redshift follows them."""
+
+def galaxies(which: str, n: int = 1500, *, errors: bool = True) -> tuple[Photometry, np.ndarray]:
+    """Three bands with errors that follow from the magnitudes; what more there is may come from the redshift.
+
+    Colours leave the redshift uncertain by 0.15.
+    """
     rng = np.random.default_rng(0)
     z = rng.uniform(0.1, 1.0, n)
-    size = rng.uniform(0.02, 0.2, n)
+    brightness = rng.normal(20.0, 1.0, n)
+    more = {"of the size": 0.3 - z, "of the magnitude": np.zeros(n), "random": rng.standard_normal(n)}[which]
     columns = {"z_spec": z}
     for i, band in enumerate("gri"):
-        columns[f"mag_{band}"] = 20.0 + (i + 1.0) * z + 0.05 * rng.standard_normal(n)
-        columns[f"mag_err_{band}"] = size if informative else rng.uniform(0.02, 0.2, n)
-    if informative:
-        z = z + 3.0 * size * rng.standard_normal(n)
+        magnitude = brightness + i * (z + 0.15 * rng.standard_normal(n))
+        columns[f"mag_{band}"] = magnitude
+        columns[f"mag_err_{band}"] = 0.02 * np.exp(0.5 * (magnitude - 20.0) + 0.5 * more)
     names = [name for name in columns if errors or "err" not in name]
     table = Catalog({name: columns[name] for name in names})
     config = RunConfig() if errors else RunConfig().override("schema", bands=["g", "r", "i"], mag="mag_{band}")
@@ -31,29 +36,43 @@ def galaxies(informative: bool, n: int = 700, *, errors: bool = True) -> tuple[P
     return extract_photometry(table, schema, Sentinels()), z
 
 
-@pytest.mark.parametrize("informative", [True, False])
-def test_held_out_rows_decide(informative: bool) -> None:
-    photometry, z = galaxies(informative, 2000 if informative else 1200)
-    fitted = fit_features(photometry, z, RunConfig(), None)
-    assert fitted.has_errors == informative
-    assert fitted.config.errors == ("inputs" if informative else "none")
+@pytest.mark.parametrize("which", ERRORS)
+def test_held_out_rows_decide(which: str) -> None:
+    fitted, why = fit_features(*galaxies(which), RunConfig(), None)
+    is_chosen = which == "of the size"
+    assert (fitted.names[-1] == "error_excess") == is_chosen
+    assert fitted.config.errors == ("excess" if is_chosen else "none")
+    assert why.startswith("their excess is an input: " if is_chosen else "their excess is no input: ")
+
+
+def test_gaps_do_not_keep_errors_out() -> None:
+    photometry, z = galaxies("of the size")
+    gaps = np.random.default_rng(1).random(photometry.values.shape) < 0.2
+    gaps[:, 1] = False
+    photometry.values[gaps], photometry.errors[gaps], photometry.status[gaps] = np.nan, np.nan, 1
+    assert fit_features(photometry, z, RunConfig(), None)[0].usual_errors is not None
 
 
 def test_a_target_catalogue_or_few_rows_leave_errors_out() -> None:
-    photometry, z = galaxies(True, 1200)
+    photometry, z = galaxies("of the size")
     targeted = RunConfig().override("target", catalogue="survey.fits")
-    assert not fit_features(photometry, z, targeted, None).has_errors
-    photometry, z = galaxies(True, 900)
-    assert not fit_features(photometry, z, RunConfig(), None).has_errors
+    fitted, why = fit_features(photometry, z, targeted, None)
+    assert fitted.config.errors == "none"
+    assert "another depth" in why
+    fitted, why = fit_features(*galaxies("of the size", 900), RunConfig(), None)
+    assert fitted.config.errors == "none"
+    assert "fewer than 1,000 rows" in why
 
 
 def test_without_errors_there_is_nothing_to_choose() -> None:
-    photometry, z = galaxies(True, errors=False)
-    assert fit_features(photometry, z, RunConfig(), None).config.errors == "none"
+    fitted, why = fit_features(*galaxies("random", errors=False), RunConfig(), None)
+    assert (fitted.config.errors, why) == ("none", "none are known")
 
 
 def test_what_is_asked_for_is_done() -> None:
-    photometry, z = galaxies(False)
-    for errors in ("inputs", "noise", "none"):
-        fitted = fit_features(photometry, z, RunConfig().override("features", errors=errors), None)
+    photometry, z = galaxies("random", 700)
+    for errors in ("excess", "inputs", "noise", "none"):
+        fitted, why = fit_features(photometry, z, RunConfig().override("features", errors=errors), None)
         assert (fitted.has_errors, fitted.has_noise) == (errors == "inputs", errors == "noise")
+        assert (fitted.usual_errors is not None) == (errors == "excess")
+        assert why == f'"{errors}", as asked'

@@ -180,6 +180,24 @@ def test_a_deeper_catalogue_is_warned_of_with_its_depth(survey: Catalog) -> None
         model.predict(columns)
 
 
+def test_errors_of_another_depth_are_warned_of_where_they_are_an_input(tmp_path: Path) -> None:
+    def with_errors(seed: int, factor: float, n: int = 400) -> dict[str, Any]:
+        table = galaxies(n, seed=seed)
+        columns: dict[str, Any] = {name: np.array(table[name]) for name in table.names}
+        for band in BANDS:
+            scatter = np.exp(0.1 * np.random.default_rng(seed).standard_normal(n))
+            columns[f"mag_err_{band}"] = factor * scatter * 0.01 * np.exp(0.3 * (columns[f"mag_{band}"] - 18.0))
+        return columns
+
+    model = gpzed.train(with_errors(0, 1.0), None, quick_config(features={"errors": "excess"}))
+    assert model.predict(with_errors(1, 1.0)).to_table()
+    deeper = write(Catalog(with_errors(1, 0.87)), tmp_path / "deep.parquet")
+    with pytest.warns(DataWarning, match="errors are smaller than training rows have.*--errors none"):
+        gpzed.predict(model, deeper, tmp_path / "out.parquet")
+    with pytest.warns(DataWarning, match="errors are larger than training rows have"):
+        model.predict(with_errors(1, 1.15))
+
+
 def test_an_undetected_band_is_warned_of(survey: Catalog) -> None:
     model = gpzed.train(galaxies(400), None, quick_config())
     columns = {name: np.array(survey[name]) for name in survey.names}

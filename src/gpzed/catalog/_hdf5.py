@@ -62,8 +62,9 @@ class Hdf5Reader(Reader):
             self._describe_columns(file)
 
     def _find_group(self, file: Any, group: str | None) -> str:
-        found = self._tables(file)
-        if any("pandas_type" in node.attrs for node in self._items(file["/"]).values()):
+        found, top = self._tables(file), self._items(file["/"])
+        theirs = {name for name, node in top.items() if "pandas_type" in node.attrs}
+        if theirs and (group is None or group.strip("/").partition("/")[0] in theirs):
             raise CatalogError(
                 f"'{self.path}' is a file of pandas, whose layout only pandas reads; write Parquet with it: "
                 "pandas.read_hdf(...).to_parquet(...)"

@@ -96,6 +96,7 @@ def _pipeline_lines(facts: dict[str, Any]) -> dict[str, str]:
         "date": provenance["date"],
         "bands": ", ".join(facts["bands"]),
         "photometry": facts["photometry"],
+        "errors": provenance["errors"],
         "redshifts": f"{low:.4g} to {high:.4g}, mean {facts['redshift_mean']:.4f}, "
         f"standard deviation {facts['redshift_std']:.4f}; limits: {facts['redshift_limits']}",
     }

@@ -154,6 +154,7 @@ def show_plan(terminal: Terminal, plan: TrainingPlan, config: RunConfig) -> None
     show_labels(terminal, plan)
     show_flags(terminal, plan.flags, "training rows")
     terminal.say(f"inputs: {', '.join(plan.features)}")
+    terminal.say(f"errors: {plan.errors}")
     model = config.model
     terminal.say(
         f"model: {model.covariance}, {model.n_basis} basis functions, {model.n_members} member(s), seed {config.seed}; "

@@ -432,6 +432,26 @@ static struct merge_work divide_merge(const struct merge *c, double *next)
     return w;
 }
 
+#define ROUNDING 1e-6f /* of points, in units of the range of a density */
+
+/* Memory of points: weights, means and deviations of sixteen rows, nodes near a cut, and redshifts, 1 / (1 + z) and slopes of
+ * all nodes. */
+struct point_work {
+    float *mixtures, *cut, *nodes;
+    double *shares, *end;
+};
+
+static struct point_work divide_points(const struct points *c, double *next)
+{
+    struct point_work w;
+    w.mixtures = take_floats(&next, 2 * c->K * 3 * CROWD);
+    w.cut = take_floats(&next, 2 * c->K * larger(c->G, c->g) * CROWD);
+    w.nodes = take_floats(&next, c->K * (c->G + c->g) * 3 * CROWD);
+    w.shares = take(&next, c->K);
+    w.end = next;
+    return w;
+}
+
 /* Memory of a committee, in single precision: what its members share. */
 struct committee_work {
     float *Z, *Phi, *O;                /* panels of q, m + k and 4 K features, or of what goes into a layer */
@@ -734,7 +754,7 @@ size_t gpzed_backward_work_size(const struct backward *c) { return numbers(divid
 size_t gpzed_predict_work_size(const struct predict *c) { return numbers(divide(&c->basis, NULL, BEST_PANEL).end); }
 size_t gpzed_spread_work_size(const struct spread *c) { return numbers(divide_pairs(c, NULL, BEST_PANEL).end); }
 size_t gpzed_rows_work_size(const struct rows *c) { return numbers(divide_rows(c, NULL, BEST_PANEL).end); }
-size_t gpzed_points_work_size(const struct points *c) { return c->K * (3 * (c->G > c->g ? c->G : c->g) * BEST_PANEL + 1) + 8; }
+size_t gpzed_points_work_size(const struct points *c) { return numbers(divide_points(c, NULL).end); }
 size_t gpzed_merge_work_size(const struct merge *c) { return numbers(divide_merge(c, NULL).end); }
 size_t gpzed_compact_work_size(const struct compact *c) { return numbers(divide_compact(c, NULL).end); }
 

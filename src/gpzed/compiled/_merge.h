@@ -4,15 +4,6 @@
  * them, and leaves those as they are that have come to their end. Single precision decides which components are merged, and
  * holds them. Empty slots have weight 0, and merging with them costs infinitely much.
  */
-#define crowd NAME(crowd_t)
-#define crowd_mask NAME(crowd_mask_t)
-#define crowd_bits NAME(crowd_bits_t)
-typedef float crowd __attribute__((vector_size(4 * CROWD), may_alias));
-typedef int32_t crowd_mask __attribute__((vector_size(4 * CROWD), may_alias));
-typedef uint32_t crowd_bits __attribute__((vector_size(4 * CROWD), may_alias));
-#define SELECT(mask, yes, no) ((crowd)(((crowd_mask)(yes) & (mask)) | ((crowd_mask)(no) & ~(mask))))
-#define ALL(value) ((crowd){0.0f} + (value))
-
 /* ln x for positive normal numbers, to 1e-7; as log_one(). Bits of NaN overflow, as those without a sign may. */
 TARGET INLINE void NAME(crowd_log)(const crowd *x, crowd *out)
 {
@@ -58,14 +49,6 @@ TARGET INLINE void NAME(crowd_put)(crowd_mask mask, const struct gaussian_crowd 
     to->cost = SELECT(mask, from->cost, to->cost);
 }
 
-TARGET INLINE int NAME(any_row)(crowd_mask mask)
-{
-    int32_t any = 0;
-    for (size_t i = 0; i < CROWD; i++)
-        any |= mask[i];
-    return any != 0;
-}
-
 /* Make components empty. */
 TARGET INLINE void NAME(crowd_clear)(struct gaussian_crowd *slots, size_t n, float cost)
 {
@@ -74,26 +57,27 @@ TARGET INLINE void NAME(crowd_clear)(struct gaussian_crowd *slots, size_t n, flo
         slots[j] = nothing;
 }
 
-/* Sums over the light components of a row, weights below `light`: of w, w m and w (v + m^2). Returns how many heavy ones
- * there are, and where. */
+/* Weight, mean and variance of the light components of a row together, weights below `light`. Returns how many heavy ones there
+ * are, and where. Means are from that of the first component: precision does not depend on where zero is. */
 TARGET static size_t NAME(part_row)(const struct gaussians *c, double light, double *rest, int32_t *heavy)
 {
+    const double origin = c->means[0];
     ALIGNED double lanes[3][LANES] = {{0.0}};
     size_t count = 0, whole = c->K / LANES * LANES;
     const double *restrict w = c->weights, *restrict m = c->means, *restrict v = c->variances;
     for (size_t k = 0; k < whole; k += LANES)
         for (size_t i = 0; i < LANES; i++) {
-            double share = w[k + i] < light ? w[k + i] : 0.0;
+            double share = w[k + i] < light ? w[k + i] : 0.0, off = m[k + i] - origin;
             lanes[0][i] += share;
-            lanes[1][i] += share * m[k + i];
-            lanes[2][i] += share * (v[k + i] + m[k + i] * m[k + i]);
+            lanes[1][i] += share * off;
+            lanes[2][i] += share * (v[k + i] + off * off);
         }
     rest[0] = rest[1] = rest[2] = 0.0;
     for (size_t k = whole; k < c->K; k++) {
-        double share = w[k] < light ? w[k] : 0.0;
+        double share = w[k] < light ? w[k] : 0.0, off = m[k] - origin;
         rest[0] += share;
-        rest[1] += share * m[k];
-        rest[2] += share * (v[k] + m[k] * m[k]);
+        rest[1] += share * off;
+        rest[2] += share * (v[k] + off * off);
     }
     for (size_t i = 0; i < LANES; i++)
         rest[0] += lanes[0][i], rest[1] += lanes[1][i], rest[2] += lanes[2][i];
@@ -103,19 +87,22 @@ TARGET static size_t NAME(part_row)(const struct gaussians *c, double light, dou
     }
     rest[1] = rest[0] > 0.0 ? rest[1] / rest[0] : 0.0;
     rest[2] = rest[0] > 0.0 ? rest[2] / rest[0] - rest[1] * rest[1] : 1.0;
+    rest[1] += rest[0] > 0.0 ? origin : 0.0;
     return count;
 }
 
-/* Put the heavy components of a row in its lane of the slots, which are empty. */
-TARGET INLINE void NAME(enter_row)(const struct gaussians *c, const int32_t *heavy, size_t count, size_t row,
-                                   struct gaussian_crowd *slots)
+/* Put the heavy components of a row in its lane of the slots, which are empty; returns the origin of their means there. */
+TARGET INLINE double NAME(enter_row)(const struct gaussians *c, const int32_t *heavy, size_t count, size_t row,
+                                     struct gaussian_crowd *slots)
 {
+    const double origin = c->means[0];
     for (size_t h = 0; h < count; h++) {
         float *lane = (float *)(slots + h) + row;
         lane[0] = (float)c->weights[heavy[h]];
-        lane[CROWD] = (float)c->means[heavy[h]];
+        lane[CROWD] = (float)(c->means[heavy[h]] - origin);
         lane[2 * CROWD] = (float)c->variances[heavy[h]];
     }
+    return origin;
 }
 
 /* w ln v of n slots. */
@@ -171,7 +158,7 @@ TARGET static int NAME(compact)(const struct compact *c)
     struct gaussian_crowd *coming = (struct gaussian_crowd *)k.slots, *slots = coming + c->K;
     size_t step = c->n * c->slots;
     for (size_t start = 0; start < c->n; start += CROWD) {
-        double rest[CROWD][3];
+        double rest[CROWD][3], origin[CROWD];
         size_t most = 0, rows = smaller(CROWD, c->n - start);
         NAME(crowd_clear)(coming, c->K, 0.0f);
         NAME(crowd_clear)(slots, c->slots, INFINITY);
@@ -181,7 +168,7 @@ TARGET static int NAME(compact)(const struct compact *c)
             NAME(total_variance)(c->model_variances + at, c->noise_variances + at,
                                  c->input_variances ? c->input_variances + at : NULL, c->K, k.variances);
             size_t count = NAME(part_row)(&row, c->light, rest[i], k.heavy);
-            NAME(enter_row)(&row, k.heavy, count, i, coming);
+            origin[i] = NAME(enter_row)(&row, k.heavy, count, i, coming);
             most = larger(most, count);
         }
         for (size_t h = 0; h < most; h++)
@@ -192,7 +179,7 @@ TARGET static int NAME(compact)(const struct compact *c)
             size_t n = 0;
             for (const float *lane = (const float *)slots + i; n < used && lane[0] != 0.0f; n++, lane += 4 * CROWD)
                 for (size_t a = 0; a < 3; a++)
-                    out[a * step + n] = (double)lane[a * CROWD];
+                    out[a * step + n] = (double)lane[a * CROWD] + (a == 1 ? origin[i] : 0.0);
             for (size_t a = 0; rest[i][0] > 0.0 && a < 3; a++)
                 out[a * step + n] = rest[i][a];
             for (n += rest[i][0] > 0.0; n < c->slots; n++)
@@ -203,14 +190,14 @@ TARGET static int NAME(compact)(const struct compact *c)
 }
 
 /* Store what is left of a row, heaviest first; at most `most`. */
-static void NAME(merge_end)(const struct merge *c, size_t row, const float *lane, size_t n, const double *rest)
+static void NAME(merge_end)(const struct merge *c, size_t row, const float *lane, size_t n, double origin, const double *rest)
 {
     double *w = c->merged + row * c->most, *m = w + c->n * c->most, *v = m + c->n * c->most;
     size_t used = 0;
     for (size_t j = 0; j <= n; j++, lane += 4 * CROWD) {
         double one[3] = {rest[0], rest[1], rest[2]};
         for (size_t a = 0; j < n && a < 3; a++)
-            one[a] = (double)lane[a * CROWD];
+            one[a] = (double)lane[a * CROWD] + (a == 1 ? origin : 0.0);
         if (one[0] == 0.0 || (used == c->most && !(one[0] > w[used - 1])))
             continue;
         size_t at = used < c->most ? used++ : used - 1;
@@ -289,7 +276,7 @@ TARGET static int NAME(merge)(const struct merge *c)
     struct gaussian_crowd *slots = (struct gaussian_crowd *)k.slots;
     double *cut = k.variances, *shrink = cut + 2 * c->K;
     for (size_t start = 0; start < c->n; start += CROWD) {
-        double rest[CROWD][3];
+        double rest[CROWD][3], origin[CROWD];
         crowd_mask left = {0};
         size_t most = 0, rows = smaller(CROWD, c->n - start);
         NAME(crowd_clear)(slots, c->K, -INFINITY);
@@ -304,14 +291,14 @@ TARGET static int NAME(merge)(const struct merge *c)
                 row.weights = cut, row.means = cut + c->K, row.variances = shrink;
             }
             size_t count = NAME(part_row)(&row, c->light, rest[i], k.heavy);
-            NAME(enter_row)(&row, k.heavy, count, i, slots);
+            origin[i] = NAME(enter_row)(&row, k.heavy, count, i, slots);
             left[i] = (int32_t)(count + (rest[i][0] > 0.0));
             most = larger(most, count);
         }
         NAME(crowd_logs)(slots, most);
         NAME(merge_crowd)(c, most, left, slots, (crowd *)k.costs, (crowd *)k.fresh);
         for (size_t i = 0; i < rows; i++)
-            NAME(merge_end)(c, start + i, (const float *)slots + i, most, rest[i]);
+            NAME(merge_end)(c, start + i, (const float *)slots + i, most, origin[i], rest[i]);
     }
     return 0;
 }

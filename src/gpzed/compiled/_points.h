@@ -1,114 +1,127 @@
-/* The point of least expected loss of Gaussian mixtures, a panel of rows at a time; included by `_blocks.h`.
+/* The point of least expected loss of Gaussian mixtures, sixteen rows side by side; included by `_blocks.h`.
  *
  * `prediction/point.py` says what the loss is, and does the same in NumPy. Lanes are rows, which share no operation: what
- * one gets does not depend on its neighbours.
+ * one gets does not depend on its neighbours. Redshifts are in single precision, from an origin within each density.
  */
+#define crowd NAME(crowd_t)
+#define crowd_mask NAME(crowd_mask_t)
+#define crowd_bits NAME(crowd_bits_t)
+typedef float crowd __attribute__((vector_size(4 * CROWD), may_alias));
+typedef int32_t crowd_mask __attribute__((vector_size(4 * CROWD), may_alias));
+typedef uint32_t crowd_bits __attribute__((vector_size(4 * CROWD), may_alias));
+#define SELECT(mask, yes, no) ((crowd)(((crowd_mask)(yes) & (mask)) | ((crowd_mask)(no) & ~(mask))))
+#define ALL(value) ((crowd){0.0f} + (value))
 
-/* The nodes of a component beyond a cut at a: from the table, or one by one where that ends. */
-static void NAME(cut_nodes)(const struct points *c, double a, double std, size_t first, size_t last, double *z)
+TARGET INLINE int NAME(any_row)(crowd_mask mask)
 {
-    double at = (a - c->first_cut) * c->cuts_per_unit;
+    int32_t any = 0;
+    for (size_t i = 0; i < CROWD; i++)
+        any |= mask[i];
+    return any != 0;
+}
+
+/* The nodes of a component beyond a cut at a, from an origin: from the table, or one by one where that ends. */
+static void NAME(cut_nodes)(const struct points *c, double a, double std, double origin, size_t first, size_t last, float *z)
+{
+    double at = (a - c->first_cut) * c->cuts_per_unit, lower = c->lower - origin;
     if (at < (double)(c->n_cuts - 1)) {
         size_t i = (size_t)at, step = c->G + c->g;
         double part = at - (double)i;
         const double *x = c->excess + i * step;
-        for (size_t g = first; g < last; g++, z += PANEL)
-            *z = c->lower + std * (x[g] + part * (x[step + g] - x[g]));
+        for (size_t g = first; g < last; g++, z += CROWD)
+            *z = (float)(lower + std * (x[g] + part * (x[step + g] - x[g])));
         return;
     }
     double tail = 0.5 * erfc(0.7071067811865476 * a);
-    for (size_t g = first; g < last; g++, z += PANEL)
-        *z = c->lower + std * cut_excess(a, tail, c->above[g]);
+    for (size_t g = first; g < last; g++, z += CROWD)
+        *z = (float)(lower + std * cut_excess(a, tail, c->above[g]));
 }
 
-/* Fill the nodes of a panel, (nodes, panel) each: redshifts, 1 / (1 + z), and probabilities up to a factor. Components
- * without a share in a row have none there; rows that need fewer nodes than others are filled up with nothing. */
-TARGET static size_t NAME(point_nodes)(const struct points *c, size_t start, double *z, double *inverse, double *p)
+/* Put the components of a row in its lane: heavy ones in the first K slots, light ones in the next K, empty without weight.
+ * Those near the cut have a negative standard deviation, and their nodes in `cut`. Returns the row's origin. */
+static double NAME(enter_mixture)(const struct points *c, size_t row, size_t lane, const struct point_work *w, size_t *used)
 {
-    size_t most = 0, used[PANEL], rows = smaller(PANEL, c->n - start);
-    double *shares = p + c->K * (c->G > c->g ? c->G : c->g) * PANEL;
-    for (size_t i = 0; i < rows; i++) {
-        const double *mean = c->means + (start + i) * c->K, *std = c->stds + (start + i) * c->K;
-        double total = point_shares(c, start + i, shares);
-        used[i] = 0;
-        for (size_t k = 0; k < c->K; k++) {
-            if (shares[k] <= c->negligible * total)
-                continue;
-            int is_light = shares[k] < c->light * total;
-            size_t first = is_light ? c->G : 0, last = is_light ? c->G + c->g : c->G, at = used[i] * PANEL + i;
-            if (c->lower - mean[k] > c->uncut * std[k])
-                NAME(cut_nodes)(c, (c->lower - mean[k]) / std[k], std[k], first, last, z + at);
-            else
-                for (size_t g = first; g < last; g++)
-                    z[at + (g - first) * PANEL] = mean[k] + std[k] * c->t[g];
-            for (size_t g = first; g < last; g++, at += PANEL)
-                p[at] = shares[k] * c->share[g];
-            used[i] += last - first;
-        }
-        most = used[i] > most ? used[i] : most;
+    const double *mean = c->means + row * c->K, *std = c->stds + row * c->K;
+    double total = point_shares(c, row, w->shares), origin = 0.0;
+    size_t most = larger(c->G, c->g), count[2] = {0, 0};
+    for (size_t k = 0; k < c->K; k++)
+        origin += w->shares[k] > 0.0 ? w->shares[k] * (mean[k] > c->lower ? mean[k] : c->lower) : 0.0;
+    origin /= total;
+    for (size_t k = 0; k < c->K; k++) {
+        if (w->shares[k] <= c->negligible * total)
+            continue;
+        int is_light = w->shares[k] < c->light * total, is_cut = c->lower - mean[k] > c->uncut * std[k];
+        size_t first = is_light ? c->G : 0, last = is_light ? c->G + c->g : c->G, slot = count[is_light]++ + is_light * c->K;
+        float *to = w->mixtures + slot * 3 * CROWD + lane;
+        to[0] = (float)(w->shares[k] / total);
+        to[CROWD] = (float)(mean[k] - origin);
+        to[2 * CROWD] = is_cut ? -1.0f : (float)std[k];
+        if (is_cut)
+            NAME(cut_nodes)(c, (c->lower - mean[k]) / std[k], std[k], origin, first, last, w->cut + slot * most * CROWD + lane);
     }
-    for (size_t i = 0; i < PANEL; i++)
-        for (size_t node = i < rows ? used[i] : 0; node < most; node++) {
-            z[node * PANEL + i] = i < rows ? z[i] : 0.0;
-            p[node * PANEL + i] = i < rows ? 0.0 : 1.0;
-        }
-    for (size_t j = 0; j < most; j++)
-        EACH_LANE
-        {
-            double scale = 1.0 + z[j * PANEL + i];
-            inverse[j * PANEL + i] = 1.0 / (scale < c->smallest ? c->smallest : scale);
-        }
-    return most;
+    used[0] = larger(used[0], count[0]), used[1] = larger(used[1], count[1]);
+    return origin;
 }
 
 /* The points of least expected loss, by Newton's method kept between bounds, then by bisection. */
 TARGET static int NAME(points)(const struct points *c)
 {
-    size_t most = c->K * (c->G > c->g ? c->G : c->g) * PANEL;
-    double *z = align(c->work), *inverse = z + most, *p = inverse + most;
-    ALIGNED double point[PANEL], lo[PANEL], hi[PANEL], pull[PANEL], curvature[PANEL], moving[PANEL];
-    for (size_t start = 0; start < c->n; start += PANEL) {
-        size_t nodes = NAME(point_nodes)(c, start, z, inverse, p);
-        EACH_LANE lo[i] = hi[i] = z[i];
-        EACH_LANE pull[i] = curvature[i] = 0.0;
-        EACH_LANE moving[i] = 1.0;
-        for (size_t j = 0; j < nodes * PANEL; j += PANEL)
-            EACH_LANE
-            {
-                double at = z[j + i], slope = p[j + i] *= inverse[j + i];
-                lo[i] = at < lo[i] ? at : lo[i];
-                hi[i] = at > hi[i] ? at : hi[i];
-                pull[i] += slope * inverse[j + i] * at;
-                curvature[i] += slope * inverse[j + i];
-            }
-        EACH_LANE point[i] = pull[i] / curvature[i];
-        size_t left = PANEL;
-        for (size_t step = 0; step < c->max_steps && left; step++) {
-            EACH_LANE pull[i] = curvature[i] = 0.0;
-            for (size_t j = 0; j < nodes * PANEL; j += PANEL)
-                EACH_LANE
-                {
-                    double d = (z[j + i] - point[i]) * inverse[j + i];
-                    double clipped = d < -c->knee ? -c->knee : d;
-                    clipped = clipped > c->knee ? c->knee : clipped;
-                    pull[i] += p[j + i] * clipped;
-                    curvature[i] += d == clipped ? p[j + i] * inverse[j + i] : 0.0;
-                }
-            left = 0;
-            EACH_LANE
-            {
-                lo[i] = pull[i] > 0.0 ? point[i] : lo[i];
-                hi[i] = pull[i] < 0.0 ? point[i] : hi[i];
-                double next = point[i] + pull[i] / curvature[i];
-                int inside = (next > lo[i]) & (next < hi[i]) & (step < c->newton_steps);
-                next = inside | (next == point[i]) ? next : 0.5 * (lo[i] + hi[i]);
-                double moved = moving[i] * (next - point[i]);
-                point[i] = moving[i] > 0.0 ? next : point[i];
-                moving[i] = fabs(moved) > c->tolerance ? 1.0 : 0.0;
-                left += moving[i] > 0.0;
-            }
+    struct point_work w = divide_points(c, c->work);
+    const float knee = (float)c->knee, smallest = (float)c->smallest;
+    size_t most = larger(c->G, c->g);
+    for (size_t start = 0; start < c->n; start += CROWD) {
+        size_t rows = smaller(CROWD, c->n - start), used[2] = {0, 0};
+        ALIGNED double origin[CROWD] = {0.0};
+        ALIGNED float found[CROWD], near[CROWD] = {0.0f};
+        memset(w.mixtures, 0, 2 * c->K * 3 * CROWD * sizeof(float));
+        for (size_t i = 0; i < rows; i++) {
+            origin[i] = NAME(enter_mixture)(c, start + i, i, &w, used);
+            near[i] = (float)(1.0 + origin[i]);
         }
-        memcpy(c->points + start, point, sizeof(double) * smaller(PANEL, c->n - start));
+        crowd scale, lo = ALL(INFINITY), hi = ALL(-INFINITY), pull = ALL(0.0f), curvature = pull;
+        crowd *nodes = (crowd *)w.nodes, *end = nodes;
+        memcpy(&scale, near, sizeof scale);
+        for (size_t is_light = 0; is_light < 2; is_light++)
+            for (size_t slot = is_light * c->K; slot < is_light * c->K + used[is_light]; slot++) {
+                const crowd *one = (const crowd *)w.mixtures + 3 * slot, *cut = (const crowd *)w.cut + slot * most;
+                size_t first = is_light ? c->G : 0, last = is_light ? c->G + c->g : c->G;
+                crowd_mask is_cut = one[2] < 0.0f, is_real = one[0] != 0.0f;
+                for (size_t g = first; g < last; g++, end += 3) {
+                    crowd z = SELECT(is_cut, cut[g - first], one[1] + one[2] * (float)c->t[g]), size = scale + z;
+                    crowd inverse = 1.0f / SELECT(size < smallest, ALL(smallest), size);
+                    crowd slope = one[0] * (float)c->share[g] * inverse;
+                    lo = SELECT(is_real & (z < lo), z, lo);
+                    hi = SELECT(is_real & (z > hi), z, hi);
+                    pull += slope * inverse * z;
+                    curvature += slope * inverse;
+                    end[0] = z, end[1] = inverse, end[2] = slope;
+                }
+            }
+        crowd point = pull / curvature, tolerance = (hi - lo) * ROUNDING;
+        crowd_mask moving = lo <= hi;
+        tolerance = SELECT(tolerance < (float)c->tolerance, ALL((float)c->tolerance), tolerance);
+        for (size_t step = 0; step < c->max_steps && NAME(any_row)(moving); step++) {
+            pull = curvature = ALL(0.0f);
+            for (const crowd *node = nodes; node < end; node += 3) {
+                crowd d = (node[0] - point) * node[1], clipped = SELECT(d < -knee, ALL(-knee), d);
+                clipped = SELECT(clipped > knee, ALL(knee), clipped);
+                pull += node[2] * clipped;
+                curvature += SELECT(d == clipped, node[2] * node[1], ALL(0.0f));
+            }
+            lo = SELECT(pull > 0.0f, point, lo);
+            hi = SELECT(pull < 0.0f, point, hi);
+            crowd next = point + pull / curvature;
+            crowd_mask inside = (next > lo) & (next < hi);
+            if (step >= c->newton_steps)
+                inside ^= inside;
+            next = SELECT(inside | (next == point), next, 0.5f * (lo + hi));
+            crowd moved = next - point;
+            point = SELECT(moving, next, point);
+            moving &= (moved > tolerance) | (moved < -tolerance);
+        }
+        memcpy(found, &point, sizeof found);
+        for (size_t i = 0; i < rows; i++)
+            c->points[start + i] = origin[i] + (double)found[i];
     }
     return 0;
 }

@@ -318,7 +318,8 @@ def _predict_apart(request: PredictionRequest) -> _Said:
             _cut_out(request, whole.output, owner, said, runs)
     else:
         request.progress.say(f"'{output}' is complete already")
-    shutil.rmtree(whole.output, ignore_errors=True)  # last of all: what was stopped before is resumed from it
+    if _is_ours(whole.output):  # last of all: what was stopped before is resumed from it
+        shutil.rmtree(whole.output, ignore_errors=True)
     return said
 
 
@@ -433,6 +434,11 @@ def _remove(target: Path, chunks: FinishedChunks) -> None:
 
 def _digest(run: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
+
+
+def _is_ours(target: Path) -> bool:
+    """Tell whether we wrote a catalogue."""
+    return any(f"{RUN}=" in file.read_text() for file in target.glob("*/hats.properties"))
 
 
 def _is_complete(target: Path, run: str) -> bool:

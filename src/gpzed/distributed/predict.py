@@ -106,9 +106,16 @@ def _predict_files(
             report = future.result()
             done[futures[future]] = report
             task.advance(report.n_rows)
-    except BaseException:
+    except BaseException as error:
+        keys = {future.key for future in futures}
         client.cancel(list(futures))
+        while isinstance(error, Exception) and any(client.run(_still_runs, keys).values()):
+            time.sleep(0.05)  # cancelled tasks run to their end, and would write after what is wrong was removed
         raise
+
+
+def _still_runs(keys: set[str], dask_worker: Any) -> bool:
+    return not keys.isdisjoint(list(dask_worker.active_threads.values()))
 
 
 def predict_file(plan: PredictionPlan, source: Path, target: Path, n_threads: int) -> _FileReport:

@@ -10,7 +10,7 @@ from gpzed.errors import ConfigError
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "magnitudes": ("auto", "asinh", "pogson"),
-    "errors": ("auto", "inputs", "noise", "both", "none"),
+    "errors": ("auto", "excess", "inputs", "noise", "both", "none"),
     "missing": ("marginalise", "fill"),
     "non_detections": ("auto", "flux", "limit", "marginalise"),
 }
@@ -30,10 +30,11 @@ class FeatureConfig:
         Differences of adjacent bands and one magnitude, instead of all magnitudes.
     reference_band : str
         The band whose magnitude stands beside the colours; "" for the one in the middle.
-    errors : {"auto", "inputs", "noise", "both", "none"}
-        How the errors of the magnitudes are used: their logarithms as further inputs, as in the paper (section 6.2);
-        as noise of the inputs, which training removes and prediction adds back, so that training and target may
-        differ in depth; both; or not at all. "auto" is "inputs" if held-out rows gain by that in a quick trial (at
+    errors : {"auto", "excess", "inputs", "noise", "both", "none"}
+        How the errors of the magnitudes are used: one further input, by how much they exceed what is usual at the
+        magnitudes, in the mean of the bands; their logarithms as further inputs, as in the paper (section 6.2); as
+        noise of the inputs, which training removes and prediction adds back, so that training and target may differ in
+        depth; logarithms and noise; or not at all. "auto" is "excess" if held-out rows gain by it in a quick trial (at
         least 1,000 training rows, no target catalogue), else "none".
     missing : {"marginalise", "fill"}
         What becomes of bands that were not observed, or failed: the model takes the expectation over them, given the
@@ -59,7 +60,7 @@ class FeatureConfig:
     magnitudes: Literal["auto", "asinh", "pogson"] = "auto"
     colours: bool = False
     reference_band: str = ""
-    errors: Literal["auto", "inputs", "noise", "both", "none"] = "auto"
+    errors: Literal["auto", "excess", "inputs", "noise", "both", "none"] = "auto"
     missing: Literal["marginalise", "fill"] = "marginalise"
     non_detections: Literal["auto", "flux", "limit", "marginalise"] = "auto"
     min_error: float = 1e-3

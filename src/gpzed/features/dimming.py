@@ -121,6 +121,8 @@ def dim(
         library = joined_galaxies([library, simulated])
         is_held = np.concatenate([is_held, rng.random(len(simulated.z)) < is_held.mean()])
         log_trust = np.concatenate([log_trust, np.full(len(simulated.z), np.log(SIMULATED_TRUST))])
+    # The library is flat in ln(1 + z), so this takes the prior, a density per z, for one per ln(1 + z). Less dimming is
+    # preferred, which favours high redshifts: a factor 1 + z on top made shallow surveys worse.
     return _drawn(objects, library, log_trust - np.log(counts_by_redshift(library.z)), is_held, prior, n, rng)
 
 

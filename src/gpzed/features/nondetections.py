@@ -43,15 +43,15 @@ def faint_fluxes(columns: FloatArray, status: npt.NDArray[np.int8], softening: F
 
 
 def faint_limits(columns: FloatArray, b: int) -> FloatArray:
-    """Return the faint end of what is measured in each band, and its error."""
-    faint = np.empty(columns.shape[1])
+    """Return the faint end of what is measured in each band, and its error; 0 for another column."""
+    faint = np.zeros(columns.shape[1])
     for j in range(b):
         column = columns[:, j]
         measured = np.isfinite(column)
         edge = np.quantile(column[measured], 1.0 - FAINT_PART)
         tail = measured & (column >= edge)
         faint[j] = np.median(column[tail])
-        if columns.shape[1] > b:
+        if columns.shape[1] == 2 * b:
             faint[b + j] = np.median(columns[tail, b + j])
     return faint
 

@@ -16,6 +16,7 @@ from gpzed.catalog.photometry import Photometry, Status
 from gpzed.errors import CatalogError, ConfigError
 from gpzed.features.bands import POGSON, BandValues, asinh_error, asinh_flux, asinh_magnitude, band_values, softening_of
 from gpzed.features.config import FeatureConfig
+from gpzed.features.excess import UsualErrors
 from gpzed.features.flags import Flag
 from gpzed.features.measurements import density_of_rows, depth_of, linearise
 from gpzed.features.nondetections import bands_with_few, faint_errors, faint_fluxes, faint_limits
@@ -39,7 +40,7 @@ class Features(NamedTuple):
 class FeatureTransformer(TransformerMixin):  # type: ignore[misc]
     """Photometry to inputs, as fitted on training rows by `fit_transformer`.
 
-    There are b bands and k columns: magnitudes, then ln errors if these are inputs. With scikit-learn's
+    There are b bands and k columns: magnitudes, then ln errors or their excess if these are inputs. With scikit-learn's
     ``set_output(transform="pandas")`` the inputs are a data frame.
     """
 
@@ -57,6 +58,7 @@ class FeatureTransformer(TransformerMixin):  # type: ignore[misc]
     ebv: float  # median E(B-V), for rows without one
     center: Floats  # (d,) mean of the inputs, for colours of missing bands
     marginalised: tuple[bool, ...] = ()  # (b,) too few training rows lacked a detection: one is as if not observed
+    usual_errors: UsualErrors | None = None  # if the inputs hold by how much the errors exceed these
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_sklearn_output_config", {})  # what `set_output` writes to
@@ -74,7 +76,14 @@ class FeatureTransformer(TransformerMixin):  # type: ignore[misc]
             values.append(stem + self.bands[_reference(self.config, self.bands)])
         else:
             values = [stem + band for band in self.bands]
+        if self.usual_errors is not None:
+            return (*values, "error_excess")
         return (*values, *(f"ln_err_{band}" for band in self.bands if self.has_errors))
+
+    @property
+    def n_columns(self) -> int:
+        """Number k of columns."""
+        return len(self.bands) + (1 if self.usual_errors is not None else len(self.bands) * self.has_errors)
 
     def transform(self, photometry: Photometry, ebv: FloatArray | None = None) -> Features:
         """Make the inputs of the model, a row's own whatever rows come with it; `ebv` if extinction is corrected."""
@@ -100,7 +109,7 @@ class FeatureTransformer(TransformerMixin):  # type: ignore[misc]
     ) -> tuple[FloatArray, npt.NDArray[np.uint32], FloatArray | None]:
         extinction, no_ebv = _extinction(self.config, self.bands, ebv, len(photometry), self.ebv)
         bands = band_values(photometry, self.config, self.softening, extinction)
-        columns = _columns(bands, self.has_errors)
+        columns = _columns(bands, self.has_errors, self.usual_errors)
         flags = _status_flags(bands.status)
         flags[no_ebv] |= np.uint32(Flag.MISSING_BAND)
         if self.config.clip:
@@ -195,7 +204,8 @@ def fit_transformer(
     is_asinh = config.magnitudes == "asinh"
     softening = softening_of(photometry, extinction) if is_asinh else np.ones(len(photometry.bands))
     bands = band_values(photometry, config, softening, extinction)
-    columns = _columns(bands, has_errors and config.has_error_inputs)
+    usual = UsualErrors.fit(*_measured(bands)) if has_errors and config.errors == "excess" else None
+    columns = _columns(bands, has_errors and config.has_error_inputs, usual)
     empty = [photometry.bands[j] for j in np.flatnonzero((~np.isfinite(bands.values)).all(axis=0))]
     if empty:
         raise CatalogError(
@@ -213,7 +223,7 @@ def fit_transformer(
     draft = FeatureTransformer(
         config, photometry.bands, has_errors and config.has_error_inputs, config.has_input_noise, _floats(softening),
         _floats(lower), _floats(upper), _floats(faint), ((0.0,),), _floats(faint), _floats(faint_error), fill_ebv,
-        (), marginalised,
+        (), marginalised, usual,
     )  # fmt: skip
     _substitute_limits(columns, bands.status, photometry.limit, draft, extinction)
     density = density_of_rows(columns, np.nanmedian(columns, axis=0))
@@ -233,7 +243,7 @@ def _check(photometry: Photometry, config: FeatureConfig) -> bool:
     has_errors = bool(np.isfinite(photometry.errors).any())
     if config.magnitudes == "asinh" and not has_errors:
         raise ConfigError('`magnitudes` is "asinh" but the catalogue has no errors, which set its softening')
-    if config.has_input_noise and not has_errors:
+    if config.errors not in ("auto", "none") and not has_errors:
         raise ConfigError(f'`errors` is "{config.errors}" but the catalogue has no errors; set it to "none"')
     known = list(photometry.bands)
     strange = [band for band in config.extinction if band not in known]
@@ -258,8 +268,11 @@ def _extinction(
     return np.where(missing, fill, ebv)[:, None] * coefficients, missing
 
 
-def _columns(bands: BandValues, has_errors: bool) -> FloatArray:
-    """Return magnitudes and ln errors in one new array, NaN where there is no measurement."""
+def _columns(bands: BandValues, has_errors: bool, usual: UsualErrors | None) -> FloatArray:
+    """Return magnitudes, and ln errors or their excess, in one new array, NaN where there is no measurement."""
+    if usual is not None:
+        magnitudes, ln_errors = _measured(bands)
+        return np.column_stack([magnitudes, usual.excess(magnitudes, ln_errors)])
     n, b = bands.values.shape
     columns = np.empty((n, 2 * b if has_errors else b))
     columns[:, :b] = bands.values
@@ -268,6 +281,13 @@ def _columns(bands: BandValues, has_errors: bool) -> FloatArray:
     if bands.status.any():
         columns[np.tile(bands.status != Status.MEASURED, columns.shape[1] // b)] = np.nan
     return columns
+
+
+def _measured(bands: BandValues) -> tuple[FloatArray, FloatArray]:
+    """Return magnitudes and ln errors, NaN where there is no measurement."""
+    b = bands.values.shape[1]
+    columns = _columns(bands, has_errors=True, usual=None)
+    return columns[:, :b], columns[:, b:]
 
 
 def _status_flags(status: npt.NDArray[np.int8]) -> npt.NDArray[np.uint32]:
@@ -326,7 +346,7 @@ def _substitute_limits(
     for j in np.flatnonzero(unseen.any(axis=0)):
         rows = unseen[:, j]
         columns[rows, j] = fitted.faint[j]
-        if columns.shape[1] > b:
+        if fitted.has_errors:
             columns[rows, b + j] = fitted.faint[b + j]
         if limit is not None and fitted.config.non_detection == "limit":
             given = rows & np.isfinite(limit[:, j])

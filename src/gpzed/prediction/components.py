@@ -129,6 +129,11 @@ class Components:
             arrays[-1] = None
         return Compact(*substitute(compact)(*arrays, slots=SLOTS, light=SPECK, at_once=AT_ONCE, reach=REACH))
 
+    @cached_property
+    def _means(self) -> FloatArray:
+        """Mean of each object before any cut, shape (n,)."""
+        return np.einsum("nk,nk->n", self.compact.weights, self.compact.means)  # type: ignore[no-any-return]
+
     def mixtures(self, lower: float | None) -> Iterator[tuple[IntArray | slice, Compact]]:
         """Yield rows with their mixtures without repetition, to be cut at `lower`; later ones replace earlier ones.
 
@@ -138,9 +143,10 @@ class Components:
         yield slice(None), self.compact
         if lower is None or self.n_always <= SLOTS:
             return
-        below = np.flatnonzero(np.einsum("nk,nk->n", self.compact.weights, self.compact.means) < lower)
+        below = np.flatnonzero(self._means < lower)
         if len(below):
-            yield below, Compact(self.weights[below], self.means[below], self.stds[below] ** 2)
+            model, noise, inputs = (getattr(self, name)[below] for name in ARRAYS[2:])
+            yield below, Compact(self.weights[below], self.means[below], model + noise + inputs)
 
     def take(self, rows: AnyArray | slice) -> Components:
         """Return the components of some of the objects."""

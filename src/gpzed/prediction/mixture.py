@@ -78,7 +78,7 @@ def build(weights: FloatArray, means: FloatArray, stds: FloatArray, lower: float
         return Mixture(w, mu, s, None, None)
     alpha = (lower - mu) / s
     kept = w * _tails(w, alpha)
-    return Mixture(kept / kept.sum(axis=0), mu, s, alpha, lower)
+    return Mixture(kept / total(kept), mu, s, alpha, lower)
 
 
 def _tails(w: FloatArray, alpha: FloatArray) -> FloatArray:
@@ -92,12 +92,20 @@ def _tails(w: FloatArray, alpha: FloatArray) -> FloatArray:
     return tails
 
 
+def total(terms: FloatArray) -> FloatArray:
+    """Return the sum over components, the first axis, in their order, however many objects there are."""
+    found: FloatArray = terms[0].copy()
+    for term in terms[1:]:
+        found += term
+    return found
+
+
 def log_sum_exp(terms: FloatArray) -> FloatArray:
     """Return ``log(sum(exp(terms)))`` over the first axis, -inf where every term is -inf."""
     top = terms.max(axis=0)
     shift = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
-        out: FloatArray = shift + np.log(np.exp(terms - shift).sum(axis=0))
+        out: FloatArray = shift + np.log(total(np.exp(terms - shift)))
     return out
 
 
@@ -153,7 +161,7 @@ def cdf(mix: Mixture, z: FloatArray) -> FloatArray:
         if k.size and mix.lower is not None:
             excess = np.maximum(z[rows] - mix.lower, 0) / mix.stds[k, rows]
             parts[k, rows] = -np.expm1(_log_tail_ratio(mix.alpha[k, rows], excess))
-    out: FloatArray = np.clip((mix.weights * parts).sum(axis=0), 0.0, 1.0)
+    out: FloatArray = np.clip(total(mix.weights * parts), 0.0, 1.0)
     return out
 
 

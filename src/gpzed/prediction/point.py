@@ -3,7 +3,8 @@ r"""The redshift to quote where one number must stand for a density: that of lea
 What counts is the relative error :math:`d = (z - \hat z) / (1 + z)`, as in all scores of the field. Its square alone is
 minimised by a mean, which falls between two peaks and follows the tails; its absolute value alone by a median. The loss
 of Huber (1964) is quadratic up to a `KNEE` and linear beyond, so that narrow densities get their mean, and of two
-peaks the heavier one is quoted, not the empty place between them. The loss is convex: there is one minimum.
+peaks the heavier one is quoted, not the empty place between them. The loss is convex: there is one minimum. Compiled
+code looks for it in single precision, from an origin within each density: to a millionth of its range.
 """
 
 from __future__ import annotations

@@ -65,13 +65,12 @@ def reduced(components: Components, lower: float | None) -> Gaussians:
     n = len(components)
     out = Gaussians(*(np.empty((n, MOST), dtype=np.float32) for _ in Gaussians._fields))
     for which, mixtures in components.mixtures(lower):
-        places = np.arange(n)[which]
-        for rows in row_chunks(len(places), mixtures.weights.shape[1]):
+        for rows in row_chunks(len(mixtures.weights), mixtures.weights.shape[1]):
             part = (array[rows] for array in mixtures)
             w, m, v = substitute(merge)(*part, most=MOST, light=LIGHT, tolerance=TOLERANCE, lower=lower, uncut=NEAR_CUT)
             few = substitute(stored)(w, m, v, lower=lower, uncut=NEAR_CUT, cuts=_cuts(), digits=DIGITS)
             for values, given in zip(out, few, strict=True):
-                values[places[rows]] = given
+                values[rows if isinstance(which, slice) else which[rows]] = given
     return out
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gpzed._types import FloatArray
 from gpzed.catalog import PhotometrySchema, Scale, ScaleSummary
 from gpzed.catalog.scale import colour_shifts, exchanged_bands, outside_colours, shifts
 from gpzed.catalog.units import known_units, name_of
@@ -23,6 +24,8 @@ MAX_SHIFT, MAX_BAND_SHIFT = 6.0, 4.0
 """Magnitudes by which no catalogue differs from its training set: in all bands, and in one band against the others."""
 MIN_ROWS = 50
 """Rows below which shares say nothing."""
+MAX_EXCESS_SHIFT = 1.0
+"""Mean excess of the errors over that of training, in units of their scatter, that speaks of another depth."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +36,23 @@ class Seen:
     flags: Counter[str]  # objects by flag
     n_rows: int
     cost: tuple[float, float] | None = None  # median z_std of a sample with the absent bands, and without
+    excess: tuple[float, int] = (0.0, 0)  # sum of the excess of the errors over that of training, and of how many rows
 
     def __add__(self, other: Seen) -> Seen:
-        return Seen(self.scale + other.scale, self.flags + other.flags, self.n_rows + other.n_rows, self.cost)
+        excess = self.excess[0] + other.excess[0], self.excess[1] + other.excess[1]
+        return Seen(self.scale + other.scale, self.flags + other.flags, self.n_rows + other.n_rows, self.cost, excess)
 
     @classmethod
-    def of(cls, scale: Scale, flags: Any, cost: tuple[float, float] | None = None) -> Seen:
-        """Return what the rows of one table are like."""
-        return cls(scale, Counter(count_flags(flags)), len(flags), cost)
+    def of(
+        cls,
+        scale: Scale,
+        flags: Any,
+        cost: tuple[float, float] | None = None,
+        excess: FloatArray | None = None,
+    ) -> Seen:
+        """Return what the rows of one table are like; `excess` (n,) where it is an input, NaN where it is not known."""
+        known = np.zeros(0) if excess is None else excess[np.isfinite(excess)]
+        return cls(scale, Counter(count_flags(flags)), len(flags), cost, (float(known.sum()), len(known)))
 
 
 def warn_all(texts: Iterable[str]) -> tuple[str, ...]:
@@ -110,12 +122,24 @@ def cautions(training: ScaleSummary, seen: Seen, where: str, absent: str = "") -
             cost = f"; that raises z_std from {seen.cost[0]:.3g} to {seen.cost[1]:.3g} (median, {grown:+.0f} %)"
         texts.append(f"'{where}': {absent}: taken as not observed{cost}")
     texts += _heaps(seen.scale, where)
+    texts += _other_errors(*seen.excess, where)
     if seen.n_rows >= MIN_ROWS:
         signs = _signs(training, seen)
         if signs:
             causes = "; ".join(f"({k}) {cause}" for k, cause in enumerate(_causes(training, seen), 1))
             texts.append(f"'{where}' is not like the training catalogue: {', '.join(signs)}. Likely causes: {causes}")
     return texts
+
+
+def _other_errors(total: float, n: int, where: str) -> list[str]:
+    shift = total / max(n, 1)
+    if n < MIN_ROWS or abs(shift) < MAX_EXCESS_SHIFT:
+        return []
+    return [
+        f"'{where}': errors are {'larger' if shift > 0 else 'smaller'} than training rows have at the same magnitudes, "
+        f"in the mean by {abs(shift):.1f} times their scatter, which the model takes for a property of the objects; if "
+        "it is the depth that differs, train with --errors none, or name this catalogue as --target"
+    ]
 
 
 def _heaps(scale: Scale, where: str) -> list[str]:

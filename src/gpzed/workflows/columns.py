@@ -14,6 +14,7 @@ from gpzed.config import PredictConfig
 from gpzed.errors import ConfigError
 from gpzed.evaluation.risk import CATASTROPHIC, outlier_risk
 from gpzed.prediction import Prediction
+from gpzed.prediction.quantiles import compact_quantiles
 from gpzed.prediction.reduce import MOST, count, reduced
 
 BLOCK_ROWS = 4096
@@ -178,8 +179,13 @@ def _fill(values: AnyArray, prediction: Prediction, options: PredictConfig) -> N
     values["z_std"] = prediction.std
     values["z_coverage"] = np.nan if prediction.coverage is None else prediction.coverage
     values["z_flags"] = 0 if prediction.flags is None else prediction.flags
-    for level in options.quantiles:
-        values[quantile_name(level)] = prediction.quantile(level)
+    if options.quantiles:
+        if options.exact:
+            found = prediction.quantile_grid(options.quantiles)
+        else:
+            found = compact_quantiles(prediction.components, prediction.lower, options.quantiles)
+        for level, column in zip(options.quantiles, found.T, strict=True):
+            values[quantile_name(level)] = column
     if options.risk:
         values[RISK] = outlier_risk(prediction)
     if options.pdf == "mixture":

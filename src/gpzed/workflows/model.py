@@ -59,7 +59,7 @@ class PhotozModel:
     redshift_mean: float  # of the training rows; the prediction for objects without any measurement
     redshift_variance: float
     scale: ScaleSummary  # of the training rows
-    provenance: dict[str, Any]  # version of gpzed, training catalogue and its hash, numbers of rows, date
+    provenance: dict[str, Any]  # version of gpzed, training catalogue and its hash, rows, use of errors, date
     path: str = field(default="", compare=False)  # of the model file; empty if it was not read from one
     file_sha256: str | None = field(default=None, compare=False)
     report: TrainReport | None = field(default=None, compare=False)  # how training went; not kept in the model file
@@ -222,6 +222,7 @@ class _Provenance:
     catalogue_sha256: str
     rows: dict[str, int]
     redshift_range: list[float]
+    errors: str
     date: str
 
     def __post_init__(self) -> None:
@@ -321,8 +322,7 @@ def load_photoz_model(path: str | os.PathLike[str]) -> PhotozModel:
 def _check_pipeline(stored: _Pipeline, regressor: GPzRegressor) -> None:
     """Refuse parts of a pipeline that do not fit each other or the model."""
     features, d = stored.features, regressor.n_features_in_
-    b = len(features.bands)
-    k = 2 * b if features.has_errors else b
+    b, k = len(features.bands), features.n_columns
     lengths = {name: [k] for name in ("lower", "upper", "mean", "faint", "covariance")} | {"center": [d]}
     lengths |= {name: [0, b] for name in ("softening", "faint_error", "marginalised")}
     for name, allowed in lengths.items():
@@ -334,6 +334,7 @@ def _check_pipeline(stored: _Pipeline, regressor: GPzRegressor) -> None:
         not features.bands == stored.schema.bands == stored.scale.bands
         or len(features.names) != d
         or features.has_noise != has_errors
+        or (features.usual_errors is not None and len(features.usual_errors.scatter) != b)
     ):
         raise ValueError(f"features {features.names} of bands {features.bands} are not those of the model")
     if not all(1e-100 < value < 1e100 for value in features.softening):
@@ -399,8 +400,7 @@ def predict_rows(
     schema = schema or model.schema
     inputs = make_inputs(table, schema, sentinels or model.sentinels, model.transformer)
     prediction = model.predict_inputs(inputs.X, inputs.flags, inputs.X_std, exact=exact)
-    seen = Seen.of(Scale.of(inputs.photometry), prediction.flags, _cost_of_absence(model, schema, inputs))
-    return prediction, inputs.photometry.report, seen
+    return prediction, inputs.photometry.report, _seen(model, schema, inputs, prediction.flags)
 
 
 def tabulate_rows(
@@ -430,8 +430,14 @@ def tabulate_rows(
     else:
         blocks += [slice(start, start + BLOCK_ROWS) for start in range(0, len(table), BLOCK_ROWS)]
     Team(model.regressor.n_threads).map(work, blocks)
-    cost = _cost_of_absence(model, schema, inputs)
-    return values, inputs.photometry.report, Seen.of(Scale.of(inputs.photometry), values["z_flags"], cost)
+    return values, inputs.photometry.report, _seen(model, schema, inputs, values["z_flags"])
+
+
+def _seen(model: PhotozModel, schema: PhotometrySchema, inputs: Inputs, flags: Any) -> Seen:
+    """Return what rows turned out to be like."""
+    features = model.transformer
+    excess = None if features.usual_errors is None else inputs.X[:, -1] - features.mean[-1]
+    return Seen.of(Scale.of(inputs.photometry), flags, _cost_of_absence(model, schema, inputs), excess)
 
 
 def _cost_of_absence(model: PhotozModel, schema: PhotometrySchema, inputs: Inputs) -> tuple[float, float] | None:

@@ -322,6 +322,7 @@ def _provenance(rows: TrainingSet) -> dict[str, Any]:
         "catalogue_sha256": rows.digest,
         "rows": rows.plan.counts,
         "redshift_range": list(rows.plan.redshift_range),
+        "errors": rows.plan.errors,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
 

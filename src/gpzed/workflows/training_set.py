@@ -63,6 +63,7 @@ class TrainingPlan:
     counts: dict[str, int]  # rows read, left out by reason, and by part of the split
     sentinels: SentinelReport  # of the rows with a redshift
     features: tuple[str, ...]  # inputs of the model
+    errors: str  # how the errors of the magnitudes are used, and why
     flags: dict[str, int]  # training rows by flag
     redshift_range: tuple[float, float]  # lowest and highest redshift of the rows used
     no_redshift: dict[str, int]  # rows without a redshift, by what stands in its place
@@ -78,6 +79,7 @@ class TrainingPlan:
             "rows": self.counts,
             "sentinels": self.sentinels.to_dict(),
             "features": list(self.features),
+            "errors": self.errors,
             "flags": self.flags,
             "redshift_range": list(self.redshift_range),
             "no_redshift": self.no_redshift,
@@ -193,7 +195,7 @@ def prepare_table(
         rows, report = adapt(rows, schema, config, target, progress or Progress(), is_plan=is_plan)
     train = rows.split.train
     train_ebv = None if rows.ebv is None else rows.ebv[train]
-    transformer = fit_features(photometry_rows(rows.photometry, train), rows.z[train], config, train_ebv)
+    transformer, errors = fit_features(photometry_rows(rows.photometry, train), rows.z[train], config, train_ebv)
     X, flags, X_std = transformer.transform(rows.photometry, rows.ebv)
     labels, rates = doubt_by_quality(labels, transformer.filled(X[: len(z)]), table, config)
     plan = TrainingPlan(
@@ -202,6 +204,7 @@ def prepare_table(
         counts,
         photometry.report,
         transformer.names,
+        errors,
         count_flags(flags[train]),
         redshifts,
         found.causes,
