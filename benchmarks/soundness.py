@@ -61,16 +61,23 @@ def measure(structure: str, n: int, seed: int, n_heads: int, n_members: int) -> 
         coverage=False,
         random_state=seed,
     ).fit(X, y)
-    found = model.recalibration_
+    p = model.predict_distribution(X_fresh)
     result: dict[str, object] = {"structure": structure, "n": n, "heads": n_heads, "members": n_members, "seed": seed}
-    result |= {"held_out": found.n_rows, "held_out_mll": found.before["mll"], "factor": float(np.exp(found.log_scale))}
-    after = model.predict_distribution(X_fresh)
+    result |= {"mll_after": float(p.log_pdf(y_fresh).mean()), "coverage_68_after": coverage_68(p.cdf(y_fresh))}
+    found = model.recalibration_
+    if found is None:  # a committee keeps few rows apart, and needs some to recalibrate
+        return result
     model.committee_ = replace(model.committee_, recalibration=None)
-    for name, p in (("before", model.predict_distribution(X_fresh)), ("after", after)):
-        pit = p.cdf(y_fresh)
-        result[f"mll_{name}"] = float(p.log_pdf(y_fresh).mean())
-        result[f"coverage_68_{name}"] = float(np.mean(np.abs(pit - 0.5) < 0.34134))
-    return result | {"excess": found.before["mll"] - result["mll_before"]}
+    p = model.predict_distribution(X_fresh)
+    mll = float(p.log_pdf(y_fresh).mean())
+    result |= {"held_out": found.n_rows, "held_out_mll": found.before["mll"], "factor": float(np.exp(found.log_scale))}
+    result |= {"mll_before": mll, "coverage_68_before": coverage_68(p.cdf(y_fresh))}
+    return result | {"excess": found.before["mll"] - mll}
+
+
+def coverage_68(pit: np.ndarray) -> float:
+    """Share of rows within the central 68 % interval."""
+    return float(np.mean(np.abs(pit - 0.5) < 0.34134))
 
 
 if __name__ == "__main__":

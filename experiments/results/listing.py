@@ -101,7 +101,7 @@ LISTED = (
             *paper("small", "--size 10000 --table metrics", SEEDS),
             *paper("small", "--size 10000 --max-iter 150 --figure complexity --figure network"),
             *paper("simulator", f"{SECTION_7} --figure uncertainty"),
-            *paper("simulator", "--figure complexity"),
+            *paper("simulator", "--max-iter 150 --figure complexity"),
         ),
         900,
         environment=".venv-league",  # which has TPZ
