@@ -400,7 +400,9 @@ static struct coverage_work divide_coverage(const struct coverage *c, double *ne
     return w;
 }
 
-#define CROWD 16 /* rows that are merged side by side */
+#define CROWD 16          /* rows that are merged side by side */
+#define WINDOW 256        /* rows that are sorted by what there is to do for them; a multiple of CROWD */
+#define MOST_COUNTED 127  /* components by whose number they are sorted: rows with more count as having these */
 
 /* Memory of rows whose components are merged: these, what merging each pair costs, and what it costs anew. */
 struct merge_work {
@@ -624,11 +626,13 @@ static void before_cut(const struct stored *c, double *w, double *m, double *v)
     double sum = 0.0;
     int any = 0;
     for (size_t k = 0; k < c->most; k++) {
-        double above = m[k] - c->lower, spread;
+        double above = m[k] - c->lower;
         if (w[k] > 0.0 && above * fabs(above) < c->uncut * c->uncut * v[k]) {
-            double alpha = interpolate(c->ratios, c->cuts, c->n_cuts, v[k] / (above * above));
-            double std = above / tail_moments(alpha, c->series_from, &spread);
-            w[k] /= 0.5 * erfc(0.7071067811865476 * alpha);
+            double alpha = interpolate(c->ratios, c->cuts, c->n_cuts, v[k] / (above * above)), size = fabs(alpha);
+            double fall = exp_one(-0.5 * alpha * alpha), tail = 0.5 * fall * scaled_tail(size < 6.0 ? size : 6.0);
+            tail = alpha < 0.0 ? 1.0 - tail : tail;
+            double std = above / (0.3989422804014327 * fall / tail - alpha);
+            w[k] /= tail;
             m[k] = c->lower - alpha * std;
             v[k] = std * std;
             any = 1;
@@ -647,37 +651,6 @@ INLINE double power_below(double x)
     bits &= 0x7ff0000000000000;
     memcpy(&x, &bits, sizeof x);
     return x;
-}
-
-int gpzed_stored(const struct stored *c)
-{
-    for (size_t row = 0; row < c->n; row++) {
-        double *w = c->mixtures + row * c->most, *m = w + c->n * c->most, *v = m + c->n * c->most, left = 1.0 / c->weight_step;
-        size_t heaviest = 0;
-        if (c->lower > -INFINITY)
-            before_cut(c, w, m, v);
-        for (size_t k = 0; k < c->most; k++) {
-            left -= w[k] = rint(w[k] / c->weight_step);
-            heaviest = w[k] > w[heaviest] ? k : heaviest;
-        }
-        w[heaviest] += left;
-        for (size_t k = 0; k < c->most; k++) {
-            double std = sqrt(v[k]), unit = power_below(std), per_std = c->per_std / unit, per_mean = c->per_mean / unit;
-            double one[3] = {w[k] * c->weight_step, rint(m[k] * per_mean) / per_mean, rint(std * per_std) / per_std};
-            size_t at = k;
-            if (!(one[0] > 0.0))
-                one[1] = 0.0, one[2] = 1.0;
-            for (; at > 0 && w[at - 1] < one[0]; at--) {
-                w[at] = w[at - 1];
-                m[at] = m[at - 1];
-                v[at] = v[at - 1];
-            }
-            w[at] = one[0];
-            m[at] = one[1];
-            v[at] = one[2];
-        }
-    }
-    return 0;
 }
 
 static size_t widest = 0;
@@ -742,6 +715,7 @@ DISPATCH(rows)
 DISPATCH(points)
 DISPATCH(compact)
 DISPATCH(merge)
+DISPATCH(stored)
 DISPATCH(moments)
 
 size_t gpzed_moments_work_size(const struct moments *c) { return 6 * c->K + 8; }

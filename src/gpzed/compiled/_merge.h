@@ -156,14 +156,17 @@ TARGET static int NAME(compact)(const struct compact *c)
 {
     struct merge_work k = divide_compact(c, c->work);
     struct gaussian_crowd *coming = (struct gaussian_crowd *)k.slots, *slots = coming + c->K;
-    size_t step = c->n * c->slots;
+    size_t step = c->n * c->slots, order[WINDOW];
     for (size_t start = 0; start < c->n; start += CROWD) {
         double rest[CROWD][3], origin[CROWD];
         size_t most = 0, rows = smaller(CROWD, c->n - start);
+        const size_t *row_at = order + start % WINDOW;
+        if (row_at == order)
+            NAME(order_rows)(c->weights, start, smaller(WINDOW, c->n - start), c->K, c->light, order);
         NAME(crowd_clear)(coming, c->K, 0.0f);
         NAME(crowd_clear)(slots, c->slots, INFINITY);
         for (size_t i = 0; i < rows; i++) {
-            size_t at = (start + i) * c->K;
+            size_t at = row_at[i] * c->K;
             struct gaussians row = {c->K, c->weights + at, c->means + at, k.variances};
             NAME(total_variance)(c->model_variances + at, c->noise_variances + at,
                                  c->input_variances ? c->input_variances + at : NULL, c->K, k.variances);
@@ -175,7 +178,7 @@ TARGET static int NAME(compact)(const struct compact *c)
             coming[h].cost = coming[h].w / coming[h].v;
         size_t used = NAME(take_in)(c, coming, most, slots);
         for (size_t i = 0; i < rows; i++) {
-            double *out = c->compacted + (start + i) * c->slots;
+            double *out = c->compacted + row_at[i] * c->slots;
             size_t n = 0;
             for (const float *lane = (const float *)slots + i; n < used && lane[0] != 0.0f; n++, lane += 4 * CROWD)
                 for (size_t a = 0; a < 3; a++)
@@ -275,13 +278,17 @@ TARGET static int NAME(merge)(const struct merge *c)
     struct merge_work k = divide_merge(c, c->work);
     struct gaussian_crowd *slots = (struct gaussian_crowd *)k.slots;
     double *cut = k.variances, *shrink = cut + 2 * c->K;
+    size_t order[WINDOW];
     for (size_t start = 0; start < c->n; start += CROWD) {
         double rest[CROWD][3], origin[CROWD];
         crowd_mask left = {0};
         size_t most = 0, rows = smaller(CROWD, c->n - start);
+        const size_t *row_at = order + start % WINDOW;
+        if (row_at == order)
+            NAME(order_rows)(c->weights, start, smaller(WINDOW, c->n - start), c->K, c->light, order);
         NAME(crowd_clear)(slots, c->K, -INFINITY);
         for (size_t i = 0; i < rows; i++) {
-            size_t at = (start + i) * c->K, K = c->K;
+            size_t at = row_at[i] * c->K, K = c->K;
             while (K > 1 && c->weights[at + K - 1] == 0.0)
                 K--;
             struct gaussians row = {K, c->weights + at, c->means + at, c->variances + at};
@@ -298,7 +305,39 @@ TARGET static int NAME(merge)(const struct merge *c)
         NAME(crowd_logs)(slots, most);
         NAME(merge_crowd)(c, most, left, slots, (crowd *)k.costs, (crowd *)k.fresh);
         for (size_t i = 0; i < rows; i++)
-            NAME(merge_end)(c, start + i, (const float *)slots + i, most, origin[i], rest[i]);
+            NAME(merge_end)(c, row_at[i], (const float *)slots + i, most, origin[i], rest[i]);
+    }
+    return 0;
+}
+
+/* Mixtures as they are stored; each row has been cut already, so what they were before is found first. */
+TARGET static int NAME(stored)(const struct stored *c)
+{
+    for (size_t row = 0; row < c->n; row++) {
+        double *w = c->mixtures + row * c->most, *m = w + c->n * c->most, *v = m + c->n * c->most, left = 1.0 / c->weight_step;
+        size_t heaviest = 0;
+        if (c->lower > -INFINITY)
+            before_cut(c, w, m, v);
+        for (size_t k = 0; k < c->most; k++) {
+            left -= w[k] = rint(w[k] / c->weight_step);
+            heaviest = w[k] > w[heaviest] ? k : heaviest;
+        }
+        w[heaviest] += left;
+        for (size_t k = 0; k < c->most; k++) {
+            double std = sqrt(v[k]), unit = power_below(std), per_std = c->per_std / unit, per_mean = c->per_mean / unit;
+            double one[3] = {w[k] * c->weight_step, rint(m[k] * per_mean) / per_mean, rint(std * per_std) / per_std};
+            size_t at = k;
+            if (!(one[0] > 0.0))
+                one[1] = 0.0, one[2] = 1.0;
+            for (; at > 0 && w[at - 1] < one[0]; at--) {
+                w[at] = w[at - 1];
+                m[at] = m[at - 1];
+                v[at] = v[at - 1];
+            }
+            w[at] = one[0];
+            m[at] = one[1];
+            v[at] = one[2];
+        }
     }
     return 0;
 }

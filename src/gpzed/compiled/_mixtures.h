@@ -52,8 +52,14 @@ TARGET static int NAME(cut_lanes)(const struct gaussians *c, double lower, doubl
         shrink[k] = is_far ? 1.0 : 1.0 - mills * (mills - a);
         far |= a > 5.0;
     }
-    for (size_t k = 0; k < K; k++)
+    ALIGNED double lanes[LANES] = {0.0};
+    for (size_t k = 0; k < K / LANES * LANES; k += LANES)
+        for (size_t i = 0; i < LANES; i++)
+            lanes[i] += alpha[k + i] > 5.0 ? 0.0 : w[k + i];
+    for (size_t k = K / LANES * LANES; k < K; k++)
         sum += alpha[k] > 5.0 ? 0.0 : w[k];
+    for (size_t i = 0; i < LANES; i++)
+        sum += lanes[i];
     if (sum < 1e-2) { /* next to nothing is above the cut */
         cut_row(c, lower, uncut, series_from, w, mean, shrink, alpha);
         return 1;

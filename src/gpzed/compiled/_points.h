@@ -20,6 +20,24 @@ TARGET INLINE int NAME(any_row)(crowd_mask mask)
     return any != 0;
 }
 
+/* Order the rows of a window by how many of their K weights are not below `light`: rows of a crowd wait for each other, and are
+ * to have about as much to do. */
+TARGET static void NAME(order_rows)(const double *weights, size_t first, size_t rows, size_t K, double light, size_t *order)
+{
+    int32_t counts[WINDOW], places[MOST_COUNTED + 2] = {0};
+    for (size_t i = 0; i < rows; i++) {
+        int64_t count = 0;
+        for (size_t k = 0; k < K; k++)
+            count += !(weights[(first + i) * K + k] < light);
+        counts[i] = (int32_t)(count < MOST_COUNTED ? count : MOST_COUNTED);
+        places[counts[i] + 1]++;
+    }
+    for (size_t count = 1; count <= MOST_COUNTED; count++)
+        places[count] += places[count - 1];
+    for (size_t i = 0; i < rows; i++)
+        order[places[counts[i]]++] = first + i;
+}
+
 /* The nodes of a component beyond a cut at a, from an origin: from the table, or one by one where that ends. */
 static void NAME(cut_nodes)(const struct points *c, double a, double std, double origin, size_t first, size_t last, float *z)
 {
@@ -68,14 +86,17 @@ TARGET static int NAME(points)(const struct points *c)
 {
     struct point_work w = divide_points(c, c->work);
     const float knee = (float)c->knee, smallest = (float)c->smallest;
-    size_t most = larger(c->G, c->g);
+    size_t most = larger(c->G, c->g), order[WINDOW];
     for (size_t start = 0; start < c->n; start += CROWD) {
         size_t rows = smaller(CROWD, c->n - start), used[2] = {0, 0};
+        const size_t *row = order + start % WINDOW;
+        if (row == order)
+            NAME(order_rows)(c->weights, start, smaller(WINDOW, c->n - start), c->K, c->light, order);
         ALIGNED double origin[CROWD] = {0.0};
         ALIGNED float found[CROWD], near[CROWD] = {0.0f};
         memset(w.mixtures, 0, 2 * c->K * 3 * CROWD * sizeof(float));
         for (size_t i = 0; i < rows; i++) {
-            origin[i] = NAME(enter_mixture)(c, start + i, i, &w, used);
+            origin[i] = NAME(enter_mixture)(c, row[i], i, &w, used);
             near[i] = (float)(1.0 + origin[i]);
         }
         crowd scale, lo = ALL(INFINITY), hi = ALL(-INFINITY), pull = ALL(0.0f), curvature = pull;
@@ -121,7 +142,7 @@ TARGET static int NAME(points)(const struct points *c)
         }
         memcpy(found, &point, sizeof found);
         for (size_t i = 0; i < rows; i++)
-            c->points[start + i] = origin[i] + (double)found[i];
+            c->points[row[i]] = origin[i] + (double)found[i];
     }
     return 0;
 }

@@ -428,7 +428,7 @@ size_t gpzed_merge_work_size(const struct merge *c);
 /* Merged mixtures as they are stored: before the cut, with few binary digits, heaviest first; all in place. */
 struct stored {
     size_t n, most, n_cuts;
-    double lower, uncut, series_from;    /* where densities are cut, or -inf */
+    double lower, uncut; /* where densities are cut, or -inf */
     double weight_step, per_std, per_mean; /* steps in a weight, and in a standard deviation at least */
     const double *cuts, *ratios; /* (n_cuts): cuts, and the variance over the squared mean above them, increasing */
     double *mixtures; /* (3, n, most): weights, means and variances, which become standard deviations */

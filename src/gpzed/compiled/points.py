@@ -106,7 +106,7 @@ def stored(
         "per_std": 2.0 ** (std_digits - 1),
         "per_mean": 2.0 ** (mean_digits - 1),
     }
-    bound: dict[str, Any] = {"lower": -np.inf if lower is None else lower, "uncut": uncut, "series_from": SERIES_FROM}
+    bound: dict[str, Any] = {"lower": -np.inf if lower is None else lower, "uncut": uncut}
     table: dict[str, Any] = {"n_cuts": len(cuts[0]), "cuts": cuts[0], "ratios": cuts[1]}
     call("stored", n=n, most=most, **bound, **steps, **table, mixtures=mixtures)
     return mixtures
