@@ -121,10 +121,20 @@ def test_one_outlier_does_not_hide_that_the_target_is_outside(
 def test_samples_that_have_nothing_in_common_work(sky: dict[str, dict[str, np.ndarray]]) -> None:
     far = sky["survey"]
     far = {name: values[far["mag_i"] > 24.0] for name, values in far.items()}
-    model = gpzed.train(sky["bright"], target=without_redshifts(far), **QUICK)
+    with pytest.warns(DataWarning, match=r"no redshift tells whether galaxies like it are dimmed ones.*`--adapt none`"):
+        model = gpzed.train(sky["bright"], target=without_redshifts(far), **QUICK)
     assert model.report is not None
     assert model.report.plan.target is not None
     assert model.report.plan.target.adapted == "dim"
+
+
+def test_a_few_rows_do_not_stand_for_the_target(sky: dict[str, dict[str, np.ndarray]]) -> None:
+    faint = sky["survey"]["mag_i"] > np.quantile(sky["bright"]["mag_i"], 0.95)
+    target = {name: values[faint] for name, values in without_redshifts(sky["survey"]).items()}
+    model = gpzed.train(sky["bright"], target=target, **QUICK)
+    assert model.report is not None
+    assert model.report.plan.target is not None
+    assert set(model.report.plan.target.scores) == {"none", "dim"}
 
 
 def test_simulated_galaxies_join_with_their_zero_points_moved(

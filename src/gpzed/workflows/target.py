@@ -17,7 +17,7 @@ from gpzed.config import RunConfig
 from gpzed.errors import CatalogError, ConfigError, ConvergenceWarning
 from gpzed.features import MAX_TARGET_ROWS, Split, fit_transformer, photometry_rows, target_weights
 from gpzed.features.bands import POGSON
-from gpzed.features.dimming import Dimmed, dim
+from gpzed.features.dimming import MIN_OVERLAP, Dimmed, dim
 from gpzed.features.fluxes import Survey
 from gpzed.features.labels import Labels
 from gpzed.model.coverage import fit_coverage
@@ -40,6 +40,8 @@ outliers among the training rows do not move the edge of that part, but that of 
 are doubted."""
 MIN_OUTSIDE = 0.05
 """Share of the target that the training rows do not cover from which on dimmed rows are tried."""
+MOSTLY_OUTSIDE = 0.9
+"""Share of the target that the training rows do not cover from which on nothing tells whether dimmed rows are right."""
 MIN_HELD = 50
 """Dimmed rows of held-out galaxies that it takes to judge by."""
 MIN_GAIN = 0.02
@@ -154,6 +156,14 @@ def adapt(
         is_better = scores[best] < (1.0 - MIN_GAIN) * scores["none"]
         report = replace(report, scores=scores, adapted=best if is_better else "none")
     if dimmed is not None and report.adapted == "dim":
+        if trials.outside > MOSTLY_OUTSIDE:
+            warn_all(
+                [
+                    f"{100 * trials.outside:.0f} % of the target lie outside what the training rows cover, so that no "
+                    "redshift tells whether galaxies like it are dimmed ones. Training on these does better on most "
+                    "samples, but worse where fainter galaxies are of other kinds; `--adapt none` does without"
+                ]
+            )
         report = replace(
             report,
             n_dimmed=len(dimmed.z),
@@ -307,7 +317,9 @@ class _Trials:
         """
         done: dict[str, tuple[Any, Any]] = {"none": self._fitted(self.rows, self.train)}
         with suppress(CatalogError):  # nothing in common
-            done["weights"] = self._fitted(self.rows, self.train, self._target_weights(self.train))
+            weights = self._target_weights(self.train)
+            if weights.sum() ** 2 / (weights @ weights) > MIN_OVERLAP * len(weights):
+                done["weights"] = self._fitted(self.rows, self.train, weights)
         test, part, weight = self.rows, self.held, np.ones(len(self.held))
         if dimmed is not None and dimmed.held_out.sum() >= MIN_HELD:
             test = joined(self.rows, dimmed, np.zeros(len(self.rows.z), dtype=bool))
