@@ -7,9 +7,13 @@ import json
 import os
 import platform
 import resource
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,7 @@ from gpzed.gp.covariance import get_structure
 from gpzed.gp.parameters import Layout, Parameters
 
 DGEMM_SIZE = 1500
+OTHER_HELP = "another version: a commit, or a checkout that is compiled"
 
 
 def arguments(description: str) -> argparse.ArgumentParser:
@@ -36,6 +41,34 @@ def arguments(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--seed", type=int, default=0)
     return parser
+
+
+@contextmanager
+def other_version(name: str | None) -> Iterator[Path | None]:
+    """Give the checkout of another version: the folder of that name, or one made of the commit of that name."""
+    if name is None or Path(name).is_dir():
+        yield None if name is None else Path(name).resolve()
+        return
+    git = ["git", "-C", str(Path(__file__).parent), "worktree"]
+    with tempfile.TemporaryDirectory() as folder:
+        checkout = Path(folder, "other")
+        subprocess.run([*git, "add", "--quiet", "--detach", str(checkout), name], check=True)
+        try:
+            _compile(checkout)
+            yield checkout
+        finally:
+            subprocess.run([*git, "remove", "--force", str(checkout)], check=True)
+
+
+def _compile(checkout: Path) -> None:
+    """Compile the kernels of a checkout, as its build would."""
+    (source,) = (checkout / "src" / "gpzed").rglob("_kernels.c")
+    if "compile_kernels" in (checkout / "hatch_build.py").read_text(encoding="utf-8"):
+        subprocess.run([sys.executable, "hatch_build.py"], check=True, cwd=checkout)
+        return
+    flags = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC"]  # before it could be asked to
+    compiler = shutil.which(os.environ.get("CC", "cc")) or "gcc"
+    subprocess.run([compiler, *flags, "-o", str(source.with_suffix(".so")), str(source), "-lm"], check=True)
 
 
 def make_rows(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -1,12 +1,12 @@
 """Time that `gpzed train` takes with the default committee, against rows, bands, basis functions and gap patterns.
 
-    python benchmarks/training.py [--n 10000] [--d 6] [--m auto] [--patterns 1] [--catalogue dc2] [--other CHECKOUT]
+    python benchmarks/training.py [--n 10000] [--d 6] [--m auto] [--patterns 1] [--catalogue dc2] [--other VERSION]
 
 Each combination of the numbers given is one JSON line: `cpu_seconds` and `seconds` of the whole command, start-up and
 scores included, best of `--repeat`. Rows are simulated, half of them with bands missing in one of so many patterns; or
-they are random rows of training files (`--catalogue`, from `--data-dir` or GPZED_DATA). `--other` is a checkout of
-another version, compiled, that trains on the same file in turns; `speedup_over_other` is the ratio of CPU times. One
-thread is used unless `--threads` says otherwise, for wall times.
+they are random rows of training files (`--catalogue`, from `--data-dir` or GPZED_DATA). `--other` is another version, a
+commit or a compiled checkout, that trains on the same file in turns; `speedup_over_other` is the ratio of CPU times.
+One thread is used unless `--threads` says otherwise, for wall times.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from catalogues import CATALOGUES, ROOT, tables
-from committee import make_rows, run_command
-from common import emit, environment
+from committee import COMMAND, make_rows, run_script
+from common import OTHER_HELP, emit, environment, other_version
 from gpzed.catalog import Catalog, write_catalog
 
 BANDS = "ugrizyjhkabcdefglmnopqst"
@@ -50,9 +50,11 @@ def real(folder: Path, name: str, n: int, seed: int) -> Catalog:
     return table.take(np.random.default_rng(seed).permutation(len(table))[:n])
 
 
-def measure(table: Catalog, options: argparse.Namespace, m: str, columns: tuple[str, ...]) -> dict[str, float]:
+def measure(
+    table: Catalog, options: argparse.Namespace, other: Path | None, m: str, columns: tuple[str, ...]
+) -> dict[str, float]:
     """Train on a table with all versions in turns; return the least CPU and wall times."""
-    checkouts = {"": ROOT} | ({} if options.other is None else {"other_": options.other.resolve()})
+    checkouts = {"": ROOT} | ({} if other is None else {"other_": other})
     best: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         rows, model = Path(folder, "rows.parquet"), Path(folder, "model.gpzed")
@@ -61,11 +63,11 @@ def measure(table: Catalog, options: argparse.Namespace, m: str, columns: tuple[
             for prefix, checkout in checkouts.items():
                 start = time.perf_counter()
                 command = "train", rows, "-o", model, "--seed", options.seed, "--n-basis", m, *columns
-                cpu = run_command(checkout, *command, "--threads", options.threads)
+                cpu, _ = run_script(checkout, COMMAND, *command, "--threads", options.threads)
                 model.unlink()
                 for key, value in (("cpu_seconds", cpu), ("seconds", time.perf_counter() - start)):
                     best[prefix + key] = min(value, best.get(prefix + key, np.inf))
-    if options.other is not None:
+    if other is not None:
         best["speedup_over_other"] = best["other_cpu_seconds"] / best["cpu_seconds"]
     return best
 
@@ -79,7 +81,7 @@ def main() -> None:
         "--patterns", type=int, nargs="+", default=[1], help="patterns of gaps, that without one included"
     )
     parser.add_argument("--catalogue", choices=list(CATALOGUES), help="rows of training files instead")
-    parser.add_argument("--other", type=Path, help="checkout of another version, compiled")
+    parser.add_argument("--other", help=OTHER_HELP)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
@@ -87,6 +89,12 @@ def main() -> None:
         "--data-dir", type=Path, default=Path(os.environ.get("GPZED_DATA") or ROOT.parent / "shared/data")
     )
     options = parser.parse_args()
+    with other_version(options.other) as other:
+        measure_all(options, other)
+
+
+def measure_all(options: argparse.Namespace, other: Path | None) -> None:
+    """Emit a line for each combination of what is asked for."""
     shared = {"benchmark": "training", "threads": options.threads, "seed": options.seed}
     if options.catalogue is not None:
         for n in options.n:
@@ -95,11 +103,11 @@ def main() -> None:
             gaps = np.isnan(np.stack([table.floats(name) for name in bands], axis=1))
             line = {"rows": options.catalogue, "n": len(table), "d": len(bands), "m": "auto"}
             line |= {"patterns": len(np.unique(gaps, axis=0))}
-            emit({**shared, **line, **measure(table, options, "auto", ()), **environment()})
+            emit({**shared, **line, **measure(table, options, other, "auto", ()), **environment()})
         return
     for n, d, m, patterns in product(options.n, options.d, options.m, options.patterns):
         columns = "--bands", ",".join(BANDS[:d]), "--mag", "mag_{band}", "--err", "err_{band}", "--redshift", "z_spec"
-        found = measure(simulated(n, d, patterns, options.seed), options, m, columns)
+        found = measure(simulated(n, d, patterns, options.seed), options, other, m, columns)
         line = {"rows": "simulated", "n": n, "d": d, "m": m, "patterns": patterns}
         emit({**shared, **line, **found, **environment()})
 

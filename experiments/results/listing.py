@@ -195,7 +195,12 @@ LISTED = (
     times("evidence", "evidence", each("--n 100000 --m {} --structure {}", (5, 25, 100, 500), STRUCTURES), 25),
     times("prediction", "predict", each("--n 200000 --structure {}", STRUCTURES), 10),
     times("patterns", "patterns", ("--n 100000 --d 10 --m 100",), 60),
-    times("committee", "committee", ("--n 40000 --repeat 4 --scores",), 600),
+    times(
+        "committee",
+        "committee",
+        ("--n 40000 --files 400000 --repeat 3 --catalogues dc2 boss --scores --other ff00cbd",),
+        900,
+    ),
     times(
         "training",
         "training",
@@ -205,7 +210,7 @@ LISTED = (
             "--repeat 2 --d 4 12 24",
             "--repeat 2 --m 25 50 100 200",
             "--repeat 2 --d 12 --patterns 1 4 30 100",
-            *each("--repeat 2 --catalogue {}", ("dc2", "deep")),
+            *each("--repeat 2 --catalogue {} --other ff00cbd", ("dc2", "deep")),
         ),
         120,
     ),
