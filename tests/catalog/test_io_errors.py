@@ -198,8 +198,10 @@ def test_hdf5_with_a_table_beside_that_of_pandas(tmp_path):
         file.create_group("frame").attrs["pandas_type"] = "frame"
         file["frame/block0_values"] = np.zeros((3, 2))
         file["plain/mag_g"] = [20.0, 21.0]
+        file.create_group("a/frame").attrs["pandas_type"] = "frame"
+        file["a/frame/axis0"] = np.zeros(3)
     assert read_catalog(tmp_path / "t.h5", hdf5_group="plain")["mag_g"].tolist() == [20.0, 21.0]
-    for options in ({}, {"hdf5_group": "frame"}, {"hdf5_group": "/frame"}):
+    for options in ({}, {"hdf5_group": "frame"}, {"hdf5_group": "./frame"}, {"hdf5_group": "a/frame"}):
         with pytest.raises(CatalogError, match="file of pandas"):
             read_catalog(tmp_path / "t.h5", **options)
 

@@ -7,7 +7,7 @@ import pytest
 
 from gpzed.catalog import Catalog, Photometry, extract_photometry, guess_schema
 from gpzed.features import FeatureConfig, fit_transformer, photometry_rows
-from gpzed.features.excess import MAX_EXCESS, UsualErrors
+from gpzed.features.excess import MAX_EXCESS, UsualErrors, says_something
 
 
 def rows_of(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -15,8 +15,7 @@ def rows_of(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     magnitudes = rng.uniform(18.0, 25.0, (n, 1)) + rng.normal(0.0, 0.5, (n, 3))
     common = rng.standard_normal(n)
-    usual = -6.0 + np.logaddexp(0.4 * (magnitudes - 18.0), 0.9 * (magnitudes - 21.0))
-    return magnitudes, usual + 0.2 * common[:, None] + 0.05 * rng.standard_normal((n, 3)), common
+    return magnitudes, law_of(magnitudes) + 0.2 * common[:, None] + 0.05 * rng.standard_normal((n, 3)), common
 
 
 def test_the_excess_is_what_bands_have_in_common_beside_their_magnitudes() -> None:
@@ -42,14 +41,33 @@ def test_outlying_errors_count_for_little() -> None:
     spoilt[::10, 0] = 50.0
     clean, other = UsualErrors.fit(magnitudes, ln_errors), UsualErrors.fit(magnitudes, spoilt)
     np.testing.assert_allclose(other.ln_errors[0], clean.ln_errors[0], atol=0.15)
-    far = other.excess(magnitudes[:1] + 1000.0, np.array([[50.0, 50.0, np.inf]]))
+    far = other.excess(magnitudes[:1], np.array([[50.0, 50.0, np.inf]]))
     np.testing.assert_allclose(far, MAX_EXCESS)
 
 
-def test_errors_that_are_a_function_of_the_magnitude_have_no_excess() -> None:
-    magnitudes, _, _ = rows_of(2000)
-    for ln_errors in (np.full_like(magnitudes, -3.0), np.full_like(magnitudes, np.log(1e-3))):
-        assert not UsualErrors.fit(magnitudes, ln_errors).excess(magnitudes, ln_errors).any()
+def law_of(magnitudes: np.ndarray) -> np.ndarray:
+    """Ln errors that follow from the magnitudes."""
+    return -6.0 + np.logaddexp(0.4 * (magnitudes - 18.0), 0.9 * (magnitudes - 21.0))
+
+
+def test_errors_that_follow_from_the_magnitudes_say_nothing() -> None:
+    magnitudes, ln_errors, _ = rows_of(2000)
+    for law in (np.full_like(magnitudes, -3.0), 0.7 * magnitudes - 20.0, law_of(magnitudes)):
+        usual = UsualErrors.fit(magnitudes, law)
+        assert not says_something(usual.excess(magnitudes, law))
+        assert np.abs(usual.excess(magnitudes, law + np.log(1.02))).mean() < 1.2
+    assert says_something(UsualErrors.fit(magnitudes, ln_errors).excess(magnitudes, ln_errors))
+    assert not says_something(np.full(10, np.nan))
+
+
+def test_what_is_usual_goes_on_beyond_the_training_rows() -> None:
+    magnitudes, ln_errors, _ = rows_of(4000)
+    middle = (magnitudes > 20.0).all(axis=1) & (magnitudes < 23.5).all(axis=1)
+    usual = UsualErrors.fit(magnitudes[middle], ln_errors[middle])
+    excess = usual.excess(magnitudes, ln_errors)
+    for beyond in (magnitudes.min(axis=1) > 23.5, magnitudes.max(axis=1) < 20.0):
+        assert beyond.sum() > 100
+        assert abs(np.mean(excess[beyond])) < 0.5
 
 
 def photometry(magnitudes: np.ndarray, ln_errors: np.ndarray) -> Photometry:

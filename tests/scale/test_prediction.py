@@ -96,7 +96,8 @@ def test_a_damaged_file_stops_the_run_and_leaves_what_is_finished(client, folder
 def test_a_file_that_changes_meanwhile_is_noticed(client, folder, tmp_path):
     shutil.copytree(folder / "survey", tmp_path / "survey")
     out, changed = tmp_path / "out", tmp_path / "survey" / "deep" / "d.parquet"
-    write_catalog(galaxies(30_000), tmp_path / "survey" / "a.parquet")  # still being predicted when d turns out changed
+    many = galaxies(300_000)  # still being predicted when d turns out changed
+    write_catalog(many, tmp_path / "survey" / "a.parquet")
 
     def change(*_):
         other = write(galaxies(299, seed=6), tmp_path / "other.parquet")

@@ -133,6 +133,8 @@ def test_csv_gets_quantiles(folder: Path, full: Any) -> None:
     model, survey = load_photoz_model(folder / "model.gpzed"), read_catalog(folder / "survey.parquet")
     exact = predict_table(model, survey, exact=True)[0].changed(lower=0.0)
     np.testing.assert_allclose(every["z_q84"], exact.quantile(0.84), rtol=1e-6)
+    far = read_catalog(run(folder, "far.csv", quantiles=(0.001,)))
+    np.testing.assert_allclose(far["z_q00.1"], full.quantile(0.001), rtol=1e-6)
     with pytest.raises(ConfigError, match="csv files hold one number per row and column"):
         run(folder, "few.csv", pdf="mixture")
 

@@ -9,6 +9,7 @@ from gpzed.catalog import Photometry, Sentinels, extract_photometry
 from gpzed.catalog.schema import PhotometrySchema
 from gpzed.catalog.table import Catalog
 from gpzed.config import RunConfig
+from gpzed.errors import ConfigError
 from gpzed.workflows.fit_features import fit_features
 from gpzed.workflows.schema import resolve_schema
 
@@ -42,7 +43,14 @@ def test_held_out_rows_decide(which: str) -> None:
     is_chosen = which == "of the size"
     assert (fitted.names[-1] == "error_excess") == is_chosen
     assert fitted.config.errors == ("excess" if is_chosen else "none")
-    assert why.startswith("their excess is an input: " if is_chosen else "their excess is no input: ")
+    starts = {"of the size": "their excess is an input: ", "of the magnitude": "no input: they follow from"}
+    assert why.startswith(starts.get(which, "their excess is no input: "))
+
+
+def test_the_excess_of_errors_that_follow_from_magnitudes_is_refused() -> None:
+    config = RunConfig().override("features", errors="excess")
+    with pytest.raises(ConfigError, match="they follow from the magnitudes"):
+        fit_features(*galaxies("of the magnitude"), config, None)
 
 
 def test_gaps_do_not_keep_errors_out() -> None:

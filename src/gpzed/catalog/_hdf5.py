@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -62,16 +62,13 @@ class Hdf5Reader(Reader):
             self._describe_columns(file)
 
     def _find_group(self, file: Any, group: str | None) -> str:
-        found, top = self._tables(file), self._items(file["/"])
-        theirs = {name for name, node in top.items() if "pandas_type" in node.attrs}
-        if theirs and (group is None or group.strip("/").partition("/")[0] in theirs):
-            raise CatalogError(
-                f"'{self.path}' is a file of pandas, whose layout only pandas reads; write Parquet with it: "
-                "pandas.read_hdf(...).to_parquet(...)"
-            )
-        if group is not None:
+        found = self._tables(file)
+        if group is None:
+            self._refuse_pandas(self._items(file["/"]).values())
+        else:
             node = file.get(group)
             if node is not None and node.file.filename == file.filename:
+                self._refuse_pandas([node, *(file[str(parent)] for parent in PurePosixPath(node.name).parents)])
                 return group
             raise CatalogError(
                 f"'{self.path}' has no group {group!r}; tables are in {', '.join(found)}; choose with `hdf5_group=`"
@@ -82,6 +79,13 @@ class Hdf5Reader(Reader):
             listed = ", ".join(map(repr, found))
             raise CatalogError(f"'{self.path}' holds {len(found)} tables: {listed}; choose one with `hdf5_group=`")
         return found[0]
+
+    def _refuse_pandas(self, nodes: Iterable[Any]) -> None:
+        if any("pandas_type" in node.attrs for node in nodes):
+            raise CatalogError(
+                f"'{self.path}' is a file of pandas, whose layout only pandas reads; write Parquet with it: "
+                "pandas.read_hdf(...).to_parquet(...)"
+            )
 
     def _tables(self, file: Any) -> list[str]:
         """Return the groups that hold datasets, and the compound datasets, each once."""

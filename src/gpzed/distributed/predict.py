@@ -109,7 +109,7 @@ def _predict_files(
     except BaseException as error:
         keys = {future.key for future in futures}
         client.cancel(list(futures))
-        while isinstance(error, Exception) and any(client.run(_still_runs, keys).values()):
+        while isinstance(error, Exception) and any(client.run(_still_runs, keys, on_error="ignore").values()):
             time.sleep(0.05)  # cancelled tasks run to their end, and would write after what is wrong was removed
         raise
 
@@ -143,8 +143,9 @@ def predict_file(plan: PredictionPlan, source: Path, target: Path, n_threads: in
 
 def _remove(chunks: FinishedChunks, target: Path, names: list[Path]) -> None:
     chunks.remove()
-    for name in names:
-        (target / name).unlink(missing_ok=True)
+    of_killed_workers = target.rglob(".*.part")
+    for path in (*(target / name for name in names), *of_killed_workers):
+        path.unlink(missing_ok=True)
 
 
 def _report(plan: PredictionPlan, reports: list[_FileReport], seconds: float) -> PredictReport:

@@ -138,7 +138,7 @@ def _other_errors(total: float, n: int, where: str) -> list[str]:
     return [
         f"'{where}': errors are {'larger' if shift > 0 else 'smaller'} than training rows have at the same magnitudes, "
         f"in the mean by {abs(shift):.1f} times their scatter, which the model takes for a property of the objects; if "
-        "it is the depth that differs, train with --errors none, or name this catalogue as --target"
+        "it is the depth that differs, train with --errors none, or with --errors auto and this catalogue as --target"
     ]
 
 

@@ -17,6 +17,8 @@ from gpzed.prediction import Prediction
 from gpzed.prediction.quantiles import compact_quantiles
 from gpzed.prediction.reduce import MOST, count, reduced
 
+FAR_TAIL = 0.01
+"""Quantiles nearer to an end than this are those of all Gaussians: merging ones that are alike changes them."""
 BLOCK_ROWS = 4096
 """Rows of which columns are made at once: their Gaussians stay in the cache."""
 BASE_COLUMNS = ("z_phot", "z_mean", "z_std", "z_var_model", "z_var_noise", "z_var_input", "z_coverage", "z_flags")
@@ -180,7 +182,7 @@ def _fill(values: AnyArray, prediction: Prediction, options: PredictConfig) -> N
     values["z_coverage"] = np.nan if prediction.coverage is None else prediction.coverage
     values["z_flags"] = 0 if prediction.flags is None else prediction.flags
     if options.quantiles:
-        if options.exact:
+        if options.exact or not all(FAR_TAIL <= level <= 1.0 - FAR_TAIL for level in options.quantiles):
             found = prediction.quantile_grid(options.quantiles)
         else:
             found = compact_quantiles(prediction.components, prediction.lower, options.quantiles)

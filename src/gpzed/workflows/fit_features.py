@@ -9,7 +9,9 @@ import numpy as np
 from gpzed._types import FloatArray
 from gpzed.catalog import Photometry
 from gpzed.config import RunConfig
+from gpzed.errors import ConfigError
 from gpzed.features import FeatureTransformer, fit_transformer, photometry_rows
+from gpzed.features.excess import says_something
 from gpzed.model.probe import MAX_ROWS, MIN_ROWS, gain_of_inputs
 
 
@@ -22,6 +24,14 @@ def fit_features(
     catalogue it never does: its errors may be of another depth.
     """
     options = config.features
+    rng = np.random.default_rng(config.seed)
+    chosen = np.sort(rng.permutation(len(photometry))[:MAX_ROWS])
+    part, part_ebv = photometry_rows(photometry, chosen), None if ebv is None else ebv[chosen]
+    if options.errors == "excess":
+        asked = fit_transformer(photometry, options, ebv)
+        if not says_something(asked.transform(part, part_ebv).X[:, -1]):
+            raise ConfigError('`errors` is "excess" but they follow from the magnitudes; set it to "auto" or "none"')
+        return asked, '"excess", as asked'
     if options.errors != "auto":
         return fit_transformer(photometry, options, ebv), f'"{options.errors}", as asked'
     plain = fit_transformer(photometry, replace(options, errors="none"), ebv)
@@ -32,10 +42,9 @@ def fit_features(
     if len(photometry) < MIN_ROWS:
         return plain, f"no input: fewer than {MIN_ROWS:,} rows cannot tell whether one would help"
     richer = fit_transformer(photometry, replace(options, errors="excess"), ebv)
-    rng = np.random.default_rng(config.seed)
-    chosen = np.sort(rng.permutation(len(photometry))[:MAX_ROWS])
-    part, part_ebv = photometry_rows(photometry, chosen), None if ebv is None else ebv[chosen]
     before, after = (transformer.transform(part, part_ebv).X for transformer in (plain, richer))
+    if not says_something(after[:, -1]):
+        return plain, "no input: they follow from the magnitudes"
     gain = gain_of_inputs(before, after, z[chosen], rng)
     found = f"held-out rows of a trial gain {gain} by it"
     if gain.is_likely:

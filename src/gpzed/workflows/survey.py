@@ -202,7 +202,7 @@ def _cell(values: FloatArray, edges: FloatArray) -> IntArray:
 def _deeper(trained: PhotozModel, inputs: Inputs, state: Survey, scale: float) -> dict[str, FloatArray]:
     """Return by how much noise falls, object by object, if the errors of a band were half as large.
 
-    The model has learned how its noise depends on errors; without these among its inputs there is nothing to tell.
+    The model has learned how its noise depends on errors; unless their logarithms are inputs, there is nothing to tell.
     """
     gains = {}
     for j, name in enumerate(trained.transformer.names):
