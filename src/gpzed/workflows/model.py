@@ -413,6 +413,7 @@ def tabulate_rows(
     """
     inputs = make_inputs(table, schema, model.sentinels, model.transformer)
     values = np.empty(len(table), dtype=column_dtype(options, model.n_components))
+    whole = values.view(f"V{values.itemsize}")  # rows of which NumPy knows no fields are copied ten times faster
     single = model.with_threads(1)
 
     def work(rows: slice | IntArray) -> None:
@@ -420,7 +421,7 @@ def tabulate_rows(
         prediction = single.predict_inputs(
             inputs.X[rows], inputs.flags[rows], X_std, exact=options.exact, lean=options.pdf != "full"
         )
-        values[rows] = tabulate(prediction, options)
+        whole[rows] = tabulate(prediction, options).view(whole.dtype)
 
     gaps = np.isnan(inputs.X).any(axis=1)
     blocks: list[slice | IntArray] = []
