@@ -39,8 +39,8 @@ OUTSKIRTS = 0.05
 outliers among the training rows do not move the edge of that part, but that of the much smaller one where predictions
 are doubted."""
 MIN_OUTSIDE = 0.1
-"""Share of the target that the training rows do not cover from which on dimmed rows are tried; that of the same galaxies
-is estimated as 0.03 at most. Where less is outside, a trial on dimmed rows alone would judge by what hardly occurs."""
+"""Share of the target that the training rows do not cover from which on dimmed rows are tried; of the same galaxies up
+to 0.03 seem to lie outside. Where few do, a trial on dimmed rows alone would judge by what hardly occurs."""
 MOSTLY_OUTSIDE = 0.9
 """Share of the target that the training rows do not cover from which on nothing tells whether dimmed rows are right."""
 MIN_HELD = 50
