@@ -104,7 +104,7 @@ def test_two_groups_are_a_choice_with_a_ready_answer():
 
 
 def test_fluxes_without_a_unit_ask_for_it():
-    with pytest.raises(SchemaError, match=r"fluxes need a unit.*Try: gpzed.train\(data, unit='uJy'\)"):
+    with pytest.raises(SchemaError, match=r"fluxes need a unit.*Try: gpzed.train\(data, unit='UNIT'\)"):
         guess_schema(pairs("flux_{}", "flux_err_{}", "gri"))
 
 

@@ -20,7 +20,7 @@ from gpzed.catalog.conventions import (
 )
 from gpzed.catalog.patterns import describe_groups, families, is_inverse_variance, options_of, suggestion
 from gpzed.catalog.schema import PhotometrySchema, bands_of, find_column
-from gpzed.catalog.units import known_units, parse_unit
+from gpzed.catalog.units import FLUX_UNITS, UNIT, check_unit, known_units
 from gpzed.errors import SchemaError
 
 _MIN_BANDS = 2
@@ -82,8 +82,7 @@ def guess_schema(
     if unit is not None:
         if zero_point is not None:
             raise SchemaError("`unit` and `zero_point` are both given; one says what the other does: leave one out")
-        if parse_unit(unit) is None:
-            raise SchemaError(f"`unit` is '{unit}'; expected mag, nJy, uJy, mJy, Jy, nanomaggy, maggy or the like")
+        check_unit(unit)
     said = dict.fromkeys(names, unit) if unit is not None else {} if zero_point is not None else dict(units or {})
     if mag or flux:
         if bands is None:
@@ -193,9 +192,9 @@ def _by_pattern(
         zero_point = chosen.zero_point
         if zero_point is None:
             raise SchemaError(
-                f"fluxes need a unit and the catalogue gives none for {chosen.value}: say uJy, nJy, nanomaggy, ..., or "
-                "the AB magnitude of flux 1 with `zero_point=`",
-                {"unit": "uJy"},
+                f"fluxes need a unit and the catalogue gives none for {chosen.value}: say it with `unit=`, one of "
+                f"{FLUX_UNITS}, or the AB magnitude of flux 1 with `zero_point=`",
+                {"unit": UNIT},
             )
     return PhotometrySchema(
         tuple(found),

@@ -15,10 +15,11 @@ from gpzed.catalog._names import near_misses
 from gpzed.catalog.conventions import EBV_NAMES
 from gpzed.catalog.patterns import parse_translate
 from gpzed.catalog.schema import find_column
-from gpzed.catalog.units import known_units
+from gpzed.catalog.units import UNIT, check_unit, known_units
 from gpzed.config import SchemaConfig
 from gpzed.errors import CatalogError, DataWarning, SchemaError
 from gpzed.progress import Progress
+from gpzed.workflows.cautions import TARGET_UNITS
 
 _ROLES = ("redshift", "redshift_err", "weight", "id", "ebv")
 _COLUMN_OPTIONS = ("convention", "mag", "flux", "err", "flag", "translate")
@@ -83,6 +84,8 @@ def matching_schema(
     about the columns of the photometry, all of it is guessed again. Bands of training that the catalogue does not have,
     or that the user does not name, are absent; the units are those of this catalogue.
     """
+    if config.unit is not None:
+        check_unit(config.unit)
     columns = list(names)
     bands = _chosen_bands(trained, config)
     said = any(getattr(config, name) is not None for name in _COLUMN_OPTIONS)
@@ -256,4 +259,28 @@ def target_schema(
     try:
         return resolve_schema(columns, said, units)
     except SchemaError as error:
-        raise SchemaError(f"target catalogue: {error.message}") from None
+        failure = error
+    try:  # magnitudes beside fluxes, or the reverse
+        return resolve_schema(columns, dataclasses.replace(said, unit=None, zero_point=None), units)
+    except SchemaError as error:
+        if UNIT in error.suggestion.values():
+            raise SchemaError(f"target catalogue: its fluxes have no unit; {TARGET_UNITS}") from None
+    raise _lost_bands(columns, trained, config, units) or SchemaError(f"target catalogue: {failure.message}")
+
+
+def _lost_bands(
+    columns: list[str], trained: PhotometrySchema, config: SchemaConfig, units: Mapping[str, str] | None
+) -> SchemaError | None:
+    """Return the error to raise if the target lacks only some bands; None if it has too few."""
+    fitting = _bands_of_training(columns, trained, trained.bands)
+    guessed = _guess_some(columns, trained, trained.bands, dataclasses.replace(config, redshift=""), units)
+    there = guessed.observed if guessed is not None and len(guessed.observed) > len(fitting) else fitting
+    if len(there) < _MIN_BANDS:
+        return None
+    lost = [band for band in trained.bands if band not in there]
+    lacking = [name for band in lost for name in _lacking(columns, trained, band)]
+    return SchemaError(
+        f"target catalogue: it lacks band{'s' if len(lost) > 1 else ''} {', '.join(lost)} of the training "
+        f"catalogue (no column {', '.join(map(repr, lacking))}); add it, or train on the bands that both have",
+        {"bands": list(there)},
+    )

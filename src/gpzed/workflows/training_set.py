@@ -37,7 +37,7 @@ from gpzed.features import (
 )
 from gpzed.features.labels import Labels
 from gpzed.progress import Progress
-from gpzed.workflows.cautions import training_cautions, warn_all
+from gpzed.workflows.cautions import refuse_fluxes, training_cautions, units_are_stated, warn_all
 from gpzed.workflows.fit_features import fit_features
 from gpzed.workflows.inputs import ebv_of, needed_columns
 from gpzed.workflows.labels import doubt_by_quality, label_columns, labels_of, with_labels
@@ -171,6 +171,7 @@ def prepare_table(
     refuse_velocities(
         table.floats(str(schema.redshift)), str(schema.redshift), info.path, info.units.get(str(schema.redshift))
     )
+    refuse_fluxes(table, schema, info.path, units_are_stated(schema, config.schema, info.units))
     table, learned = with_labels(table, schema, config)
     table, counts, found = usable_rows(table, schema, config, warn=True)
     labels = labels_of(table, schema)
