@@ -228,6 +228,7 @@ def _beside(values: Family, names: Sequence[str]) -> str:
     for name in names:
         for template in (name.removesuffix(first) + "{band}", "{band}" + name.removeprefix(first)):
             expected = [template.replace("{band}", band) for band in values.values]
-            if template != values.value and all(column in names for column in expected):
+            is_photometry = not _NOT_PHOTOMETRY.search(template.replace("{band}", ""))
+            if template != values.value and is_photometry and all(column in names for column in expected):
                 return template
     return ""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from gpzed._files import reason
 from gpzed.catalog import CONVENTIONS, CatalogInfo, PhotometrySchema, catalog_info, format_of, guess_schema
+from gpzed.catalog._fits import later_tables
 from gpzed.catalog._names import near_misses
 from gpzed.catalog.conventions import EBV_NAMES
-from gpzed.catalog.patterns import parse_translate
+from gpzed.catalog.patterns import families, parse_translate
 from gpzed.catalog.schema import find_column
 from gpzed.catalog.units import UNIT, check_unit, known_units
 from gpzed.config import SchemaConfig
@@ -25,6 +27,8 @@ _ROLES = ("redshift", "redshift_err", "weight", "id", "ebv")
 _COLUMN_OPTIONS = ("convention", "mag", "flux", "err", "flag", "translate")
 _UNIT_OPTIONS = ("unit", "zero_point")
 _GUESS_OPTIONS = (*_COLUMN_OPTIONS[:-1], *_UNIT_OPTIONS, *_ROLES)
+_MAX_ARRAYS = 6
+"""Columns of arrays that a message names."""
 _MIN_BANDS = 2
 """Bands that a catalogue must have of those of training, if this has as many."""
 
@@ -32,6 +36,37 @@ _MIN_BANDS = 2
 def open_info(path: str | os.PathLike[str], schema: SchemaConfig) -> CatalogInfo:
     """Return columns and number of rows of a catalogue."""
     return catalog_info(path, **schema.access)
+
+
+@contextmanager
+def looking_further(info: CatalogInfo) -> Iterator[None]:
+    """Say of a catalogue in which no bands are recognised where else they may be: in arrays, or in another table."""
+    try:
+        yield
+    except SchemaError as error:
+        if families(info.names):
+            raise
+        if info.arrays:
+            message = _about_arrays(info.arrays)
+        elif info.format == "fits" and (others := later_tables(info.path)):
+            listed = ", ".join(f"HDU {number} ({name})" for number, name in others.items())
+            message = (
+                f"{error.message}. '{info.path}' has other tables: {listed}; gpzed reads the first one. Save the right "
+                f"one by itself; with astropy: Table.read('{info.path}', hdu={next(iter(others))}).write('table.fits')"
+            )
+        else:
+            raise
+        raise SchemaError(message, predicting=error.predicting) from None
+
+
+def _about_arrays(arrays: Mapping[str, int]) -> str:
+    first, count = next(iter(arrays.items()))
+    listed = ", ".join(f"'{name}' of {n}" for name, n in list(arrays.items())[:_MAX_ARRAYS])
+    return (
+        f"no bands were recognised, but columns are arrays of several numbers per row ({listed}); gpzed takes one "
+        f"column per band. Split them; with astropy, where bands are the {count} names: for k, band in "
+        f"enumerate(bands): table[f'{first}_{{band}}'] = table['{first}'][:, k]; likewise the errors"
+    )
 
 
 def resolve_schema(

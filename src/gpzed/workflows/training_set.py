@@ -49,7 +49,7 @@ from gpzed.workflows.redshifts import (
     repeats_text,
     valid_redshifts,
 )
-from gpzed.workflows.schema import open_info, resolve_schema, warn_of_lost_bands
+from gpzed.workflows.schema import looking_further, open_info, resolve_schema, warn_of_lost_bands
 from gpzed.workflows.tables import as_table, is_path
 from gpzed.workflows.target import Rows, TargetReport, adapt
 
@@ -132,7 +132,8 @@ def prepare(
     data = local_path(data)
     given = None if is_path(data) else as_table(data)
     info = open_info(data, config.schema) if given is None else given.info()
-    schema = resolve_schema(info.names, config.schema, info.units)
+    with looking_further(info):
+        schema = resolve_schema(info.names, config.schema, info.units)
     warn_of_lost_bands(info.names, schema, config.schema, progress)
     columns = used_columns(info, schema, config)
     if given is not None:
