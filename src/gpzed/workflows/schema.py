@@ -5,25 +5,30 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from gpzed._files import reason
 from gpzed.catalog import CONVENTIONS, CatalogInfo, PhotometrySchema, catalog_info, format_of, guess_schema
+from gpzed.catalog._fits import later_tables
 from gpzed.catalog._names import near_misses
 from gpzed.catalog.conventions import EBV_NAMES
-from gpzed.catalog.patterns import parse_translate
+from gpzed.catalog.patterns import families, parse_translate
 from gpzed.catalog.schema import find_column
-from gpzed.catalog.units import known_units
+from gpzed.catalog.units import UNIT, check_unit, known_units
 from gpzed.config import SchemaConfig
 from gpzed.errors import CatalogError, DataWarning, SchemaError
 from gpzed.progress import Progress
+from gpzed.workflows.cautions import TARGET_UNITS
 
 _ROLES = ("redshift", "redshift_err", "weight", "id", "ebv")
 _COLUMN_OPTIONS = ("convention", "mag", "flux", "err", "flag", "translate")
 _UNIT_OPTIONS = ("unit", "zero_point")
 _GUESS_OPTIONS = (*_COLUMN_OPTIONS[:-1], *_UNIT_OPTIONS, *_ROLES)
+_MAX_ARRAYS = 6
+"""Columns of arrays that a message names."""
 _MIN_BANDS = 2
 """Bands that a catalogue must have of those of training, if this has as many."""
 
@@ -31,6 +36,37 @@ _MIN_BANDS = 2
 def open_info(path: str | os.PathLike[str], schema: SchemaConfig) -> CatalogInfo:
     """Return columns and number of rows of a catalogue."""
     return catalog_info(path, **schema.access)
+
+
+@contextmanager
+def looking_further(info: CatalogInfo) -> Iterator[None]:
+    """Say of a catalogue in which no bands are recognised where else they may be: in arrays, or in another table."""
+    try:
+        yield
+    except SchemaError as error:
+        if families(info.names):
+            raise
+        if info.arrays:
+            message = _about_arrays(info.arrays)
+        elif info.format == "fits" and (others := later_tables(info.path)):
+            listed = ", ".join(f"HDU {number} ({name})" for number, name in others.items())
+            message = (
+                f"{error.message}. '{info.path}' has other tables: {listed}; gpzed reads the first one. Save the right "
+                f"one by itself; with astropy: Table.read('{info.path}', hdu={next(iter(others))}).write('table.fits')"
+            )
+        else:
+            raise
+        raise SchemaError(message, predicting=error.predicting) from None
+
+
+def _about_arrays(arrays: Mapping[str, int]) -> str:
+    first, count = next(iter(arrays.items()))
+    listed = ", ".join(f"'{name}' of {n}" for name, n in list(arrays.items())[:_MAX_ARRAYS])
+    return (
+        f"no bands were recognised, but columns are arrays of several numbers per row ({listed}); gpzed takes one "
+        f"column per band. Split them; with astropy, where bands are the {count} names: for k, band in "
+        f"enumerate(bands): table[f'{first}_{{band}}'] = table['{first}'][:, k]; likewise the errors"
+    )
 
 
 def resolve_schema(
@@ -83,6 +119,8 @@ def matching_schema(
     about the columns of the photometry, all of it is guessed again. Bands of training that the catalogue does not have,
     or that the user does not name, are absent; the units are those of this catalogue.
     """
+    if config.unit is not None:
+        check_unit(config.unit)
     columns = list(names)
     bands = _chosen_bands(trained, config)
     said = any(getattr(config, name) is not None for name in _COLUMN_OPTIONS)
@@ -256,4 +294,28 @@ def target_schema(
     try:
         return resolve_schema(columns, said, units)
     except SchemaError as error:
-        raise SchemaError(f"target catalogue: {error.message}") from None
+        failure = error
+    try:  # magnitudes beside fluxes, or the reverse
+        return resolve_schema(columns, dataclasses.replace(said, unit=None, zero_point=None), units)
+    except SchemaError as error:
+        if UNIT in error.suggestion.values():
+            raise SchemaError(f"target catalogue: its fluxes have no unit; {TARGET_UNITS}") from None
+    raise _lost_bands(columns, trained, config, units) or SchemaError(f"target catalogue: {failure.message}")
+
+
+def _lost_bands(
+    columns: list[str], trained: PhotometrySchema, config: SchemaConfig, units: Mapping[str, str] | None
+) -> SchemaError | None:
+    """Return the error to raise if the target lacks only some bands; None if it has too few."""
+    fitting = _bands_of_training(columns, trained, trained.bands)
+    guessed = _guess_some(columns, trained, trained.bands, dataclasses.replace(config, redshift=""), units)
+    there = guessed.observed if guessed is not None and len(guessed.observed) > len(fitting) else fitting
+    if len(there) < _MIN_BANDS:
+        return None
+    lost = [band for band in trained.bands if band not in there]
+    lacking = [name for band in lost for name in _lacking(columns, trained, band)]
+    return SchemaError(
+        f"target catalogue: it lacks band{'s' if len(lost) > 1 else ''} {', '.join(lost)} of the training "
+        f"catalogue (no column {', '.join(map(repr, lacking))}); add it, or train on the bands that both have",
+        {"bands": list(there)},
+    )

@@ -37,7 +37,7 @@ from gpzed.features import (
 )
 from gpzed.features.labels import Labels
 from gpzed.progress import Progress
-from gpzed.workflows.cautions import training_cautions, warn_all
+from gpzed.workflows.cautions import refuse_fluxes, training_cautions, units_are_stated, warn_all
 from gpzed.workflows.fit_features import fit_features
 from gpzed.workflows.inputs import ebv_of, needed_columns
 from gpzed.workflows.labels import doubt_by_quality, label_columns, labels_of, with_labels
@@ -49,7 +49,7 @@ from gpzed.workflows.redshifts import (
     repeats_text,
     valid_redshifts,
 )
-from gpzed.workflows.schema import open_info, resolve_schema, warn_of_lost_bands
+from gpzed.workflows.schema import looking_further, open_info, resolve_schema, warn_of_lost_bands
 from gpzed.workflows.tables import as_table, is_path
 from gpzed.workflows.target import Rows, TargetReport, adapt
 
@@ -132,7 +132,8 @@ def prepare(
     data = local_path(data)
     given = None if is_path(data) else as_table(data)
     info = open_info(data, config.schema) if given is None else given.info()
-    schema = resolve_schema(info.names, config.schema, info.units)
+    with looking_further(info):
+        schema = resolve_schema(info.names, config.schema, info.units)
     warn_of_lost_bands(info.names, schema, config.schema, progress)
     columns = used_columns(info, schema, config)
     if given is not None:
@@ -171,6 +172,7 @@ def prepare_table(
     refuse_velocities(
         table.floats(str(schema.redshift)), str(schema.redshift), info.path, info.units.get(str(schema.redshift))
     )
+    refuse_fluxes(table, schema, info.path, units_are_stated(schema, config.schema, info.units))
     table, learned = with_labels(table, schema, config)
     table, counts, found = usable_rows(table, schema, config, warn=True)
     labels = labels_of(table, schema)
