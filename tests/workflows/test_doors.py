@@ -218,7 +218,7 @@ def test_a_target_may_be_a_file_or_a_table(folder: Path) -> None:
     np.testing.assert_array_equal(by_file.regressor.weights_, by_table.regressor.weights_)
     assert by_file.config.target.catalogue == str(folder / "survey.parquet")
     assert by_file.report.plan.target.adapted == "weights"
-    plain = gpzed.train(frame, config=quick)
+    plain = gpzed.train(frame, config=quick_config())
     assert not np.array_equal(by_file.regressor.weights_, plain.regressor.weights_)
 
 
@@ -227,6 +227,16 @@ def test_other_things_are_no_tables(model: PhotozModel) -> None:
         model.predict(3)
     with pytest.raises(SchemaError, match="lacks 6 column"):
         model.predict({"a": np.zeros(3)})
+
+
+def test_series_and_repeated_names_are_refused(model: PhotozModel, folder: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    table = as_kind(read_catalog(folder / "train.parquet"), "pandas")
+    for call in (gpzed.train, model.predict):
+        with pytest.raises(CatalogError, match=r"`data` is a pandas\.Series; expected a data frame"):
+            call(table["mag_g"])
+        with pytest.raises(CatalogError, match="`data`: column 'mag_g' appears twice; rename one"):
+            call(pandas.concat([table, table[["mag_g"]]], axis=1))
 
 
 def test_defaults_are_those_of_the_command_line() -> None:

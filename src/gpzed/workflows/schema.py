@@ -70,6 +70,20 @@ def warn_of_lost_bands(
         )
 
 
+def refuse_zero_point(schema: PhotometrySchema, config: SchemaConfig) -> None:
+    """Raise if a zero point is given for magnitudes, or beside a unit."""
+    if config.zero_point is None:
+        return
+    if config.unit is not None:
+        raise SchemaError("`unit` and `zero_point` are both given; one says what the other does: leave one out")
+    if schema.kind == "magnitude":
+        column = next(iter(schema.values.values()))
+        raise SchemaError(
+            f"`zero_point` is {config.zero_point:g}, the AB magnitude of flux 1, but column '{column}' is taken for a "
+            "magnitude; leave it out, or name columns of fluxes with `flux=`"
+        )
+
+
 def matching_schema(
     names: Iterable[str],
     trained: PhotometrySchema,
@@ -83,7 +97,18 @@ def matching_schema(
     about the columns of the photometry, all of it is guessed again. Bands of training that the catalogue does not have,
     or that the user does not name, are absent; the units are those of this catalogue.
     """
-    columns = list(names)
+    found = _matching(list(names), trained, config, needs_ebv, units)
+    refuse_zero_point(found, config)
+    return found
+
+
+def _matching(
+    columns: list[str],
+    trained: PhotometrySchema,
+    config: SchemaConfig,
+    needs_ebv: bool,
+    units: Mapping[str, str] | None,
+) -> PhotometrySchema:
     bands = _chosen_bands(trained, config)
     said = any(getattr(config, name) is not None for name in _COLUMN_OPTIONS)
     fitting = _bands_of_training(columns, trained, bands)
