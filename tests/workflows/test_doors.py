@@ -117,6 +117,9 @@ def test_a_saved_model_loses_nothing(folder: Path, model: PhotozModel) -> None:
     assert (folder / "again.gpzed").read_bytes() == (folder / "model.gpzed").read_bytes()
     loaded.regressor.save(folder / "bare.gpzed")
     assert isinstance(gpzed.load_model(folder / "bare.gpzed"), gpzed.GPzRegressor)
+    for one in (loaded, loaded.regressor):
+        with pytest.raises(ConfigError, match=r"folder '.*no' does not exist; create it"):
+            one.save(folder / "no" / "m.gpzed")
 
 
 def test_the_report_of_training_comes_with_the_model(model: PhotozModel) -> None:
@@ -161,6 +164,9 @@ def test_predict_and_evaluate_in_memory_and_through_files_agree(folder: Path, mo
     assert binned.bins is not None
     with pytest.raises(SchemaError, match="no column 'nothing'"):
         gpzed.evaluate(result, EvaluationOptions(bins="nothing"))
+    del columns["z_spec"]
+    with pytest.raises(SchemaError, match=r"no column of true redshifts that is known .*; name it with `redshift=`"):
+        gpzed.evaluate(gpzed.predict(model, columns))
 
 
 def test_options_of_predictions(model: PhotozModel) -> None:
