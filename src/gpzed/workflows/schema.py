@@ -12,7 +12,7 @@ from typing import Any
 from gpzed._files import reason
 from gpzed.catalog import CONVENTIONS, CatalogInfo, PhotometrySchema, catalog_info, format_of, guess_schema
 from gpzed.catalog._names import near_misses
-from gpzed.catalog.conventions import EBV_NAMES
+from gpzed.catalog.conventions import EBV_NAMES, ID_NAMES
 from gpzed.catalog.patterns import parse_translate
 from gpzed.catalog.schema import find_column
 from gpzed.catalog.units import known_units
@@ -251,9 +251,16 @@ def _with_roles(
             stored[role] = None
     if config.redshift is not None and config.redshift_err is None and stored["redshift"] != trained.redshift:
         stored["redshift_err"] = None  # it belongs to the other redshift
+    if stored["id"] is None and config.id is None:
+        stored["id"] = _known(columns, ID_NAMES)
     if needs_ebv and stored["ebv"] is None and config.ebv is None:
-        stored["ebv"] = next((name for known in EBV_NAMES for name in columns if name.lower() == known), None)
+        stored["ebv"] = _known(columns, EBV_NAMES)
     return PhotometrySchema.from_dict(stored)
+
+
+def _known(columns: list[str], names: Iterable[str]) -> str | None:
+    """Return the first column that has one of some names, whatever its letter case."""
+    return next((column for name in names for column in columns if column.lower() == name), None)
 
 
 def target_access(path: str | os.PathLike[str], config: SchemaConfig) -> dict[str, Any]:
