@@ -231,7 +231,12 @@ def test_simulated_galaxies_of_another_universe_are_refused(
 def test_simulated_catalogues_that_do_not_fit_are_named(sky: dict[str, dict[str, np.ndarray]], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="`simulated` is given but no target"):
         gpzed.train(sky["bright"], simulated="lsst", **QUICK)
+    with pytest.raises(ConfigError, match=r"`adapt` is dim but no target; .* with `target=`"):
+        gpzed.train(sky["bright"], adapt="dim", **QUICK)
     target = without_redshifts(sky["survey"])
+    settings = RunConfig().override("target", catalogue=str(write(Catalog(target), tmp_path / "t.parquet")))
+    with pytest.raises(CatalogError, match="simulated catalogue 'nosuch' does not exist; expected a file, or lsst or"):
+        plan_training(sky["bright"], settings.override("target", simulated="nosuch"))
     with pytest.raises(SchemaError, match="the simulator's 'sdss' has bands u, g, r, i, z, but not 'y'"):
         gpzed.train(sky["bright"], target=target, simulated="sdss", **QUICK)
     path = write(Catalog({**without_redshifts(sky["alike"])}), tmp_path / "blind.parquet")

@@ -258,6 +258,16 @@ def test_units_of_the_wrong_kind_are_refused() -> None:
         gpzed.catalog.guess_schema(table.names, unit="parsec")
 
 
+def test_zero_points_of_magnitudes_or_beside_units_are_refused(model: PhotozModel, survey: Catalog) -> None:
+    with pytest.raises(SchemaError, match=r"`zero_point` is 25, .* but column 'mag_u' is taken for a magnitude; leave"):
+        gpzed.train(galaxies(100), zero_point=25.0)
+    plain = gpzed.train(galaxies(400), None, quick_config())
+    with pytest.raises(SchemaError, match=r"`zero_point` is 25, .* but column 'mag_u' is taken for a magnitude; leave"):
+        plain.predict(survey, schema=SchemaConfig(zero_point=25.0))
+    with pytest.raises(SchemaError, match="`unit` and `zero_point` are both given"):
+        model.predict(fluxes(survey, 23.9), schema=SchemaConfig(zero_point=31.4, unit="uJy"))
+
+
 def test_poor_training_sets_are_warned_of() -> None:
     table = galaxies(400)
     columns = {name: np.array(table[name]) for name in table.names}

@@ -34,6 +34,7 @@ from gpzed.catalog._format import (
     require,
     spans,
 )
+from gpzed.catalog._names import refuse_repeated
 from gpzed.catalog.table import Catalog, Note
 from gpzed.errors import CatalogError
 
@@ -166,6 +167,8 @@ class FitsReader(Reader):
                 if _is_table(header):
                     if not 0 <= header["TFIELDS"] <= 999:
                         raise ValueError(f"TFIELDS is {header['TFIELDS']}; a table has at most 999 columns")
+                    titles = (header.get(f"TTYPE{i}") for i in range(1, header["TFIELDS"] + 1))
+                    refuse_repeated([str(title) for title in titles if title], f"'{self.path}'")
                     self._offset: int = stream.tell()
                     return fits.BinTableHDU.fromstring(raw)
                 kind = header.get("XTENSION", "IMAGE")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import gpzed
-from gpzed._files import write_atomically
+from gpzed._files import check_output, write_atomically
 from gpzed._types import AnyArray, FloatArray, IntArray
 from gpzed.catalog import (
     Catalog,
@@ -185,6 +185,7 @@ class PhotozModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one model file, atomically; `gpzed.load_model` reads it."""
+        check_output(path, "the model")
         write_atomically(path, self._packed())
 
     def _packed(self) -> bytes:

@@ -14,7 +14,7 @@ from gpzed._files import reason
 from gpzed.catalog import CONVENTIONS, CatalogInfo, PhotometrySchema, catalog_info, format_of, guess_schema
 from gpzed.catalog._fits import later_tables
 from gpzed.catalog._names import near_misses
-from gpzed.catalog.conventions import EBV_NAMES
+from gpzed.catalog.conventions import EBV_NAMES, ID_NAMES
 from gpzed.catalog.patterns import families, parse_translate
 from gpzed.catalog.schema import find_column
 from gpzed.catalog.units import UNIT, check_unit, known_units
@@ -106,6 +106,20 @@ def warn_of_lost_bands(
         )
 
 
+def refuse_zero_point(schema: PhotometrySchema, config: SchemaConfig) -> None:
+    """Raise if a zero point is given for magnitudes, or beside a unit."""
+    if config.zero_point is None:
+        return
+    if config.unit is not None:
+        raise SchemaError("`unit` and `zero_point` are both given; one says what the other does: leave one out")
+    if schema.kind == "magnitude":
+        column = next(iter(schema.values.values()))
+        raise SchemaError(
+            f"`zero_point` is {config.zero_point:g}, the AB magnitude of flux 1, but column '{column}' is taken for a "
+            "magnitude; leave it out, or name columns of fluxes with `flux=`"
+        )
+
+
 def matching_schema(
     names: Iterable[str],
     trained: PhotometrySchema,
@@ -121,7 +135,18 @@ def matching_schema(
     """
     if config.unit is not None:
         check_unit(config.unit)
-    columns = list(names)
+    found = _matching(list(names), trained, config, needs_ebv, units)
+    refuse_zero_point(found, config)
+    return found
+
+
+def _matching(
+    columns: list[str],
+    trained: PhotometrySchema,
+    config: SchemaConfig,
+    needs_ebv: bool,
+    units: Mapping[str, str] | None,
+) -> PhotometrySchema:
     bands = _chosen_bands(trained, config)
     said = any(getattr(config, name) is not None for name in _COLUMN_OPTIONS)
     fitting = _bands_of_training(columns, trained, bands)
@@ -264,9 +289,16 @@ def _with_roles(
             stored[role] = None
     if config.redshift is not None and config.redshift_err is None and stored["redshift"] != trained.redshift:
         stored["redshift_err"] = None  # it belongs to the other redshift
+    if stored["id"] is None and config.id is None:
+        stored["id"] = _known(columns, ID_NAMES)
     if needs_ebv and stored["ebv"] is None and config.ebv is None:
-        stored["ebv"] = next((name for known in EBV_NAMES for name in columns if name.lower() == known), None)
+        stored["ebv"] = _known(columns, EBV_NAMES)
     return PhotometrySchema.from_dict(stored)
+
+
+def _known(columns: list[str], names: Iterable[str]) -> str | None:
+    """Return the first column that has one of some names, whatever its letter case."""
+    return next((column for name in names for column in columns if column.lower() == name), None)
 
 
 def target_access(path: str | os.PathLike[str], config: SchemaConfig) -> dict[str, Any]:
