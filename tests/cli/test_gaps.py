@@ -240,4 +240,4 @@ def test_a_band_without_an_error_column_is_left_out_loudly(call: Call, tmp_path:
     assert "1 band(s) are left out: 'mag_g' has no error column beside it ('mag_err_g')" in err
     code, _, err = call("train", path, "--dry-run", "--bands", "u,g,r")
     assert code == 1
-    assert "bands u, g, r (gpzed has only u, r)" in err
+    assert "no error column for g: there is no 'mag_err_g' beside 'mag_g'" in err
