@@ -119,6 +119,14 @@ def test_no_table_hdu(tmp_path):
         read_catalog(tmp_path / "t.fits")
 
 
+def test_fits_with_a_name_twice(tmp_path):
+    write_catalog(Catalog({"mag_g": [20.0], "mag_r": [21.0]}), tmp_path / "t.fits")
+    raw = (tmp_path / "t.fits").read_bytes()
+    (tmp_path / "t.fits").write_bytes(raw.replace(b"'mag_r   '", b"'mag_g   '"))
+    with pytest.raises(CatalogError, match=r"t\.fits': column 'mag_g' appears twice; rename one"):
+        read_catalog(tmp_path / "t.fits")
+
+
 def test_unreadable_row_group_is_named(tmp_path):
     import pyarrow.parquet as pq
 
@@ -149,7 +157,7 @@ def test_missing_column_is_found_at_the_call(tmp_path, suffix):
     ("text", "message"),
     [
         ("1,2\n3,4\n", "has no header line: its first line is '1,2'"),
-        ("a,a\n1,2\n", "column 'a' appears twice in the header"),
+        ("a,a\n1,2\n", "column 'a' appears twice; rename one"),
         (",a,index\n0,1,2\n", "column 1 of 3 has no name"),
         ("a,,c\n1,2,3\n", "column 2 of 3 has no name"),
         ("a,b\n1,2\n3\n", r"Expected 2 columns, got 1"),

@@ -90,6 +90,15 @@ def test_other_columns_of_every_band_are_proposed_as_errors():
         guess_schema(columns)
 
 
+def test_a_band_without_errors_is_named_and_flags_are_no_errors():
+    columns = [*pairs("mag_{}", "mag_err_{}", "ugr"), "mag_y", *(f"flag_{band}" for band in "ugry")]
+    with pytest.raises(SchemaError, match=r"there is no 'mag_err_y' beside 'mag_y'; .* leave the band out") as caught:
+        guess_schema(columns, bands=("u", "g", "y"))
+    assert caught.value.suggestion == {"bands": ["u", "g"]}
+    with pytest.raises(SchemaError, match=r"Try: gpzed.train\(data, bands=\('u', 'g'\), mag='mag_\{band\}'\)"):
+        guess_schema(["mag_u", "mag_g", "flag_u", "flag_g"])
+
+
 def test_columns_beside_errors_are_proposed_where_only_these_follow_a_pattern():
     with pytest.raises(SchemaError, match="no columns were recognised") as caught:
         guess_schema(pairs("qq{}", "qqerr_{}", "ugr"))
@@ -104,7 +113,7 @@ def test_two_groups_are_a_choice_with_a_ready_answer():
 
 
 def test_fluxes_without_a_unit_ask_for_it():
-    with pytest.raises(SchemaError, match=r"fluxes need a unit.*Try: gpzed.train\(data, unit='uJy'\)"):
+    with pytest.raises(SchemaError, match=r"fluxes need a unit.*Try: gpzed.train\(data, unit='UNIT'\)"):
         guess_schema(pairs("flux_{}", "flux_err_{}", "gri"))
 
 

@@ -44,8 +44,24 @@ def test_floats_turns_masked_integers_into_nan():
 
 
 def test_floats_of_text_says_what_is_there():
-    with pytest.raises(CatalogError, match=r"'f\.csv': column 'name' holds text: row 0 is 'a'; expected numbers"):
+    with pytest.raises(CatalogError, match=r"'f\.csv': column 'name' holds text: row 10 is 'a'; expected numbers"):
         small().floats("name")
+
+
+def test_floats_of_text_names_the_first_value_that_is_no_number():
+    texts = Catalog(
+        {"mag": ["22.5", "", "n.d.", "x"], "z": ["0.5", "nan", "1", "2"], "empty": ["", "", "", ""]},
+        masks={"mag": [False, True, False, False], "empty": [True] * 4},
+    )
+    whole = Catalog.concatenate([texts, texts])
+    with pytest.raises(CatalogError, match=r"column 'mag' holds text: row 2 is 'n\.d\.'; expected numbers"):
+        whole.floats("mag")
+    with pytest.raises(CatalogError, match=r"column 'mag' holds text: row 6 is 'n\.d\.'; expected numbers"):
+        whole.slice(4).floats("mag")
+    with pytest.raises(CatalogError, match=r"column 'z' holds text, though rows 4 to 7 look like numbers \('0.5'\);"):
+        whole.slice(4).floats("z")
+    with pytest.raises(CatalogError, match="column 'empty' holds text; expected numbers"):
+        texts.floats("empty")
 
 
 def test_big_endian_bytes_objects_and_masked_arrays():

@@ -51,6 +51,36 @@ def test_the_three_commands_that_others_script_against(call: Call, folder: Path,
     assert RunConfig.from_dict(tomllib.loads(text)) == RunConfig()
 
 
+def test_bands_in_arrays_or_in_another_table_of_a_fits_file_are_pointed_to(
+    call: Call, folder: Path, tmp_path: Path
+) -> None:
+    fits, table = pytest.importorskip("astropy.io.fits"), pytest.importorskip("astropy.table").Table
+    galaxy = galaxies(60)
+    columns = {name: np.stack([galaxy[f"{name}_{band}"] for band in "ugr"], axis=1) for name in ("mag", "mag_err")}
+    arrays = table({**columns, "z_spec": galaxy["z_spec"]})
+    arrays.write(tmp_path / "arrays.fits")
+    for command in (("train",), ("predict", folder / "model.gpzed")):
+        code, _, err = call(*command, tmp_path / "arrays.fits", "-o", tmp_path / "out.fits")
+        assert code == 1
+        assert "several numbers per row ('mag' of 3, 'mag_err' of 3); gpzed takes one column per band" in err
+        assert (
+            "where bands are the 3 names: for k, band in enumerate(bands): table[f'mag_{band}'] = table['mag']" in err
+        )
+    for name in columns:
+        for k, band in enumerate("ugr"):
+            arrays[f"{name}_{band}"] = arrays[name][:, k]
+    arrays.write(tmp_path / "split.fits")
+    assert call("train", tmp_path / "split.fits", "--dry-run")[0] == 0
+
+    tables = [fits.BinTableHDU(table({"a": [1, 2]})), fits.BinTableHDU(arrays, name="SKY")]
+    for file in ("two.fits", "two.fits.gz"):
+        fits.HDUList([fits.PrimaryHDU(), *tables]).writeto(tmp_path / file)
+        code, _, err = call("train", tmp_path / file, "--dry-run")
+        assert code == 1
+        assert "has other tables: HDU 2 (SKY, 9 columns); gpzed reads the first one" in err
+        assert f"Table.read('{tmp_path / file}', hdu=2).write('table.fits')" in err
+
+
 @pytest.mark.parametrize("source", ["fits", "hdf5", "csv", "parquet"])
 @pytest.mark.parametrize("target", ["fits", "hdf5", "csv", "parquet"])
 def test_every_format_in_and_out(source: str, target: str, call: Call, folder: Path, tmp_path: Path) -> None:
@@ -367,6 +397,9 @@ def test_contradictions_are_usage_errors(call: Call, folder: Path, tmp_path: Pat
     code, _, err = call(*arguments, "--columns", "id", "--no-passthrough")
     assert code == 2
     assert "give one of the two" in " ".join(err.split())
+    code, _, err = call(*arguments, "--pdf-grid", "0,2,50")
+    assert code == 2
+    assert "add --pdf grid" in " ".join(err.split())
     code, _, err = call(*arguments, "--quantiles", "0.16,0.5,0.16")
     assert code == 2
     assert "has 0.16 twice" in err

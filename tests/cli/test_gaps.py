@@ -155,7 +155,9 @@ def test_an_absent_band_is_as_if_not_observed_and_the_cost_is_told(
     np.testing.assert_array_equal(p["z_mean"], unobserved["z_mean"])
 
 
-def test_an_unknown_band_is_refused(call: Call, model: Path, tmp_path: Path) -> None:
+def test_an_unknown_band_is_left_out_with_a_warning_in_predict_and_refused_in_train(
+    call: Call, model: Path, tmp_path: Path
+) -> None:
     path = write(changed(), tmp_path / "in.parquet")
     code, _, err = call("predict", model, path, "-o", tmp_path / "out.parquet", "--bands", "u,g,y")
     assert code == 0
@@ -195,6 +197,25 @@ def test_training_rows_without_any_band_are_left_out(call: Call, tmp_path: Path)
     assert json.loads(text)["rows"]["train"] == 293
 
 
+def test_failed_measurements_in_training_are_gaps(call: Call, tmp_path: Path) -> None:
+    path = write(changed(300, mag_u=[np.inf], mag_err_g=[-0.1, 0.0, np.nan, np.inf]), tmp_path / "in.parquet")
+    code, text, err = call("train", path, "--dry-run", "--json")
+    assert code == 0, err
+    plan = json.loads(text)
+    assert plan["rows"]["train"] == 300
+    assert plan["sentinels"]["failed"] == [1, 4, 0]
+
+
+def test_magnitudes_outside_training_are_moved_to_the_edge_where_asked_for(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text("[features]\nclip = 2.0\n")
+    path = write(galaxies(400), tmp_path / "train.parquet")
+    options = ("--config", tmp_path / "run.toml", "--errors", "none", *QUICK)
+    assert call("train", path, "-o", tmp_path / "m.gpzed", *options)[0] == 0
+    p, err = predicted(call, tmp_path / "m.gpzed", changed(mag_u=[15.0]), tmp_path)
+    assert p["z_flags"][0] & Flag.CLIPPED_INPUT
+    assert "flagged CLIPPED_INPUT (8)" in err
+
+
 def test_a_band_that_was_never_measured_is_named(call: Call, tmp_path: Path) -> None:
     path = write(changed(100, mag_g=[np.nan] * 100), tmp_path / "in.parquet")
     code, _, err = call("train", path, "-o", tmp_path / "x.gpzed", *QUICK)
@@ -219,4 +240,4 @@ def test_a_band_without_an_error_column_is_left_out_loudly(call: Call, tmp_path:
     assert "1 band(s) are left out: 'mag_g' has no error column beside it ('mag_err_g')" in err
     code, _, err = call("train", path, "--dry-run", "--bands", "u,g,r")
     assert code == 1
-    assert "bands u, g, r (gpzed has only u, r)" in err
+    assert "no error column for g: there is no 'mag_err_g' beside 'mag_g'" in err

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from gpzed import GPzRegressor, Training, _files, load_model
 from gpzed._files import write_atomically
-from gpzed.errors import GPzError, ModelFormatError
+from gpzed.errors import ConfigError, GPzError, ModelFormatError
 from gpzed.model.container import DIGEST_SIZE, MAGIC, pack, unpack
 from helpers import CODES, one_model
 
@@ -453,7 +453,7 @@ def test_saving_replaces_and_respects_the_umask(model, tmp_path):
 
 
 def test_saving_to_a_folder_that_is_not_there(model, tmp_path):
-    with pytest.raises(OSError, match="No such file or directory"):
+    with pytest.raises(ConfigError, match=r"folder '.*no' does not exist; create it, or write the model elsewhere"):
         model.save(tmp_path / "no" / "m.gpzed")
 
 

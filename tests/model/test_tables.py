@@ -88,6 +88,31 @@ def test_masked_values_are_missing_values(wave):
     np.testing.assert_array_equal(quick().fit(table, y).predict(table), quick().fit(gap, y).predict(gap))
 
 
+def test_masks_of_numpy_are_missing_values(wave):
+    X, y = wave
+    mask = np.zeros(X.shape, dtype=bool)
+    mask[[3, 5], [0, 1]] = True
+    masked, gaps = np.ma.masked_array(X, mask=mask), np.where(mask, np.nan, X)
+    model = quick(max_iter=3).fit(masked, y, validation_data=(masked, y))
+    expected = quick(max_iter=3).fit(gaps, y, validation_data=(gaps, y)).predict(gaps)
+    np.testing.assert_array_equal(model.predict(masked), expected)
+    streamed = quick(max_iter=3).fit_stream([(masked, y)]).predict(masked)
+    np.testing.assert_array_equal(streamed, quick(max_iter=3).fit_stream([(gaps, y)]).predict(gaps))
+    with pytest.raises(ValueError, match="NaN"):
+        quick(missing="error").fit(masked, y)
+
+
+def test_masked_targets_and_weights_are_refused(wave):
+    X, y = wave
+    lost = np.ma.masked_array(y, mask=np.arange(len(y)) == 7)
+    with pytest.raises(ValueError, match=f"`y` is masked in 1 of {len(y)} rows, the first is row 7"):
+        quick().fit(X, lost)
+    with pytest.raises(ValueError, match="`sample_weight` has 1 negative or non-finite values, the first in row 7"):
+        quick().fit(X, y, np.ma.masked_array(np.ones(len(y)), mask=lost.mask))
+    with pytest.raises(ValueError, match="`y_std` has 1 values that it cannot have, the first in row 7"):
+        quick().fit(X, y, y_std=np.ma.masked_array(np.ones(len(y)), mask=lost.mask))
+
+
 def test_missing_values_of_data_frames(wave):
     X, y = wave
     frame = pandas_table(X)

@@ -172,6 +172,19 @@ def test_densities_apart(folder: Path, suffix: str) -> None:
             evaluate(output)
 
 
+def test_identifiers_are_those_of_the_survey_where_training_had_none(tmp_path: Path) -> None:
+    table = galaxies(300)
+    train({name: table[name] for name in table.names if name != "id"}, tmp_path / "m.gpzed", quick_config())
+    columns = {"OBJID" if name == "id" else name: np.array(table[name]) for name in table.names}
+    survey = write(Catalog(columns), tmp_path / "survey.parquet")
+    options = PredictConfig(pdf="mixture")
+    predict(tmp_path / "m.gpzed", survey, tmp_path / "z.parquet", options, pdf_file=tmp_path / "pdf.parquet")
+    np.testing.assert_array_equal(read_catalog(tmp_path / "pdf.parquet")["OBJID"], table["id"])
+    predict(tmp_path / "m.gpzed", survey, tmp_path / "z.hdf5", options, format="qp")
+    with h5py.File(tmp_path / "z.hdf5") as file:
+        np.testing.assert_array_equal(file["ancil/object_id"][:], table["id"])
+
+
 def test_densities_of_another_run_are_not_taken(folder: Path, tmp_path: Path) -> None:
     """As many rows, and written to the same file: by another catalogue, or by a run that was killed between files."""
     apart, options = tmp_path / "apart.parquet", PredictConfig(pdf="mixture")

@@ -117,6 +117,9 @@ def test_a_saved_model_loses_nothing(folder: Path, model: PhotozModel) -> None:
     assert (folder / "again.gpzed").read_bytes() == (folder / "model.gpzed").read_bytes()
     loaded.regressor.save(folder / "bare.gpzed")
     assert isinstance(gpzed.load_model(folder / "bare.gpzed"), gpzed.GPzRegressor)
+    for one in (loaded, loaded.regressor):
+        with pytest.raises(ConfigError, match=r"folder '.*no' does not exist; create it"):
+            one.save(folder / "no" / "m.gpzed")
 
 
 def test_the_report_of_training_comes_with_the_model(model: PhotozModel) -> None:
@@ -161,6 +164,9 @@ def test_predict_and_evaluate_in_memory_and_through_files_agree(folder: Path, mo
     assert binned.bins is not None
     with pytest.raises(SchemaError, match="no column 'nothing'"):
         gpzed.evaluate(result, EvaluationOptions(bins="nothing"))
+    del columns["z_spec"]
+    with pytest.raises(SchemaError, match=r"no column of true redshifts that is known .*; name it with `redshift=`"):
+        gpzed.evaluate(gpzed.predict(model, columns))
 
 
 def test_options_of_predictions(model: PhotozModel) -> None:
@@ -218,7 +224,7 @@ def test_a_target_may_be_a_file_or_a_table(folder: Path) -> None:
     np.testing.assert_array_equal(by_file.regressor.weights_, by_table.regressor.weights_)
     assert by_file.config.target.catalogue == str(folder / "survey.parquet")
     assert by_file.report.plan.target.adapted == "weights"
-    plain = gpzed.train(frame, config=quick)
+    plain = gpzed.train(frame, config=quick_config())
     assert not np.array_equal(by_file.regressor.weights_, plain.regressor.weights_)
 
 
@@ -227,6 +233,16 @@ def test_other_things_are_no_tables(model: PhotozModel) -> None:
         model.predict(3)
     with pytest.raises(SchemaError, match="lacks 6 column"):
         model.predict({"a": np.zeros(3)})
+
+
+def test_series_and_repeated_names_are_refused(model: PhotozModel, folder: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    table = as_kind(read_catalog(folder / "train.parquet"), "pandas")
+    for call in (gpzed.train, model.predict):
+        with pytest.raises(CatalogError, match=r"`data` is a pandas\.Series; expected a data frame"):
+            call(table["mag_g"])
+        with pytest.raises(CatalogError, match="`data`: column 'mag_g' appears twice; rename one"):
+            call(pandas.concat([table, table[["mag_g"]]], axis=1))
 
 
 def test_defaults_are_those_of_the_command_line() -> None:

@@ -87,7 +87,7 @@ def test_true_redshifts_may_stand_in_a_catalogue(tmp_path: Path, capsys: pytest.
     stored = json.loads(capsys.readouterr().out)
     assert (stored["redshift_column"], stored["n"]) == ("z_spec", N)
     assert evaluate(path, truth=truth, redshift="other").metrics["bias"] < -0.2
-    with pytest.raises(SchemaError, match="name it with --redshift, or give a catalogue of them with --truth"):
+    with pytest.raises(SchemaError, match="name it with `redshift=`, or give a catalogue of them with `truth=`"):
         evaluate(path)
     write_catalog(Catalog({"z_spec": Z[:4]}), tmp_path / "few.parquet")
     with pytest.raises(CatalogError, match=r"has 4 rows but .* has 30 densities"):

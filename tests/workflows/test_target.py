@@ -10,16 +10,19 @@ import pytest
 
 import gpzed
 from gpzed.catalog import Catalog
+from gpzed.cli import main
 from gpzed.config import RunConfig
 from gpzed.errors import CatalogError, ConfigError, DataWarning, SchemaError
 from gpzed.evaluation import evaluate
 from gpzed.features.bands import POGSON
 from gpzed.features.fluxes import Survey
 from gpzed.features.library import Galaxies
+from gpzed.progress import Progress
 from gpzed.simulate import simulate_survey
 from gpzed.workflows import plan_training
 from gpzed.workflows.simulated import zero_points
 from gpzed.workflows.train import MIN_LOCAL, regressor_for
+from gpzed.workflows.training_set import prepare
 from workflows.galaxy_files import write
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpzed.errors.ConvergenceWarning", "ignore::gpzed.errors.DataWarning")
@@ -87,6 +90,55 @@ def test_a_target_like_the_training_rows_changes_nothing(sky: dict[str, dict[str
     assert model.report.plan.target.adapted == "none"
     assert "training rows stay as they are" in str(model.report.plan.target)
     np.testing.assert_array_equal(model.regressor.weights_, plain.regressor.weights_)
+
+
+def fluxes(columns: dict[str, np.ndarray], zero_point: float) -> dict[str, np.ndarray]:
+    found = {"z_spec": columns["z_spec"]}
+    for band in "ugrizy":
+        found[f"flux_{band}"] = 10.0 ** (0.4 * (zero_point - columns[f"mag_{band}"]))
+        found[f"flux_err_{band}"] = found[f"flux_{band}"] * columns[f"mag_err_{band}"] / POGSON
+    return found
+
+
+def test_a_target_in_other_units_is_refused_unless_it_says_so(
+    sky: dict[str, dict[str, np.ndarray]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spectra = write(Catalog(fluxes(sky["bright"], 31.4)), tmp_path / "spectra.parquet")
+    other = fluxes(sky["alike"], 23.9)
+    survey = write(Catalog(other), tmp_path / "survey.parquet")
+    command = ["train", str(spectra), "--unit", "nJy", "--dry-run", "--target"]
+    assert main([*command, str(survey)]) == 1
+    shown = capsys.readouterr().err
+    assert "not in the units of the training catalogue" in shown
+    assert "--unit and --zero-point are for the training catalogue alone: give the target in" in shown
+    units = {name: "uJy" for name in other if name != "z_spec"}
+    assert main([*command, str(write(Catalog(other, units=units), tmp_path / "stated.parquet"))]) == 0
+
+
+def test_a_target_may_have_magnitudes_where_training_has_fluxes(
+    sky: dict[str, dict[str, np.ndarray]], tmp_path: Path
+) -> None:
+    config = RunConfig().override("features", errors="none").override("target", catalogue="survey")
+    in_flux = config.override("schema", unit="nJy")
+    target = prepare(fluxes(sky["bright"], 31.4), in_flux, Progress(), sky["alike"], is_plan=True).plan.target
+    assert target is not None
+    assert target.outside < 0.05
+    with pytest.raises(SchemaError, match="target catalogue: its fluxes have no unit; `unit=` and `zero_point=` are"):
+        prepare(sky["bright"], config, Progress(), fluxes(sky["alike"], 31.4), is_plan=True)
+
+
+def test_a_target_with_a_band_less_names_the_bands_that_both_have(
+    sky: dict[str, dict[str, np.ndarray]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spectra = write(Catalog(sky["bright"]), tmp_path / "spectra.parquet")
+    less = {name: values for name, values in sky["alike"].items() if not name.endswith("_y")}
+    survey = write(Catalog(less), tmp_path / "survey.parquet")
+    command = ["train", str(spectra), "--dry-run", "--target", str(survey)]
+    assert main(command) == 1
+    shown = capsys.readouterr().err
+    assert "it lacks band y of the training catalogue (no column 'mag_y', 'mag_err_y')" in shown
+    assert shown.rstrip().endswith(f"--target {survey} --bands u,g,r,i,z")
+    assert main([*command, "--bands", "u,g,r,i,z"]) == 0
 
 
 def test_a_plan_trains_nothing(
@@ -179,7 +231,12 @@ def test_simulated_galaxies_of_another_universe_are_refused(
 def test_simulated_catalogues_that_do_not_fit_are_named(sky: dict[str, dict[str, np.ndarray]], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="`simulated` is given but no target"):
         gpzed.train(sky["bright"], simulated="lsst", **QUICK)
+    with pytest.raises(ConfigError, match=r"`adapt` is dim but no target; .* with `target=`"):
+        gpzed.train(sky["bright"], adapt="dim", **QUICK)
     target = without_redshifts(sky["survey"])
+    settings = RunConfig().override("target", catalogue=str(write(Catalog(target), tmp_path / "t.parquet")))
+    with pytest.raises(CatalogError, match="simulated catalogue 'nosuch' does not exist; expected a file, or lsst or"):
+        plan_training(sky["bright"], settings.override("target", simulated="nosuch"))
     with pytest.raises(SchemaError, match="the simulator's 'sdss' has bands u, g, r, i, z, but not 'y'"):
         gpzed.train(sky["bright"], target=target, simulated="sdss", **QUICK)
     path = write(Catalog({**without_redshifts(sky["alike"])}), tmp_path / "blind.parquet")

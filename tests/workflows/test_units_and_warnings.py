@@ -13,9 +13,9 @@ from foreign import write_votable
 from gpzed.catalog import Catalog
 from gpzed.catalog.units import parse_unit
 from gpzed.cli import main
-from gpzed.config import SchemaConfig
+from gpzed.config import RunConfig, SchemaConfig
 from gpzed.errors import CatalogError, DataWarning, SchemaError
-from gpzed.workflows import PhotozModel
+from gpzed.workflows import PhotozModel, plan_training
 from workflows.galaxy_files import BANDS, galaxies, quick_config, write
 
 FLUXES = {"flux": "f_{band}", "err": "df_{band}", "bands": BANDS}
@@ -102,6 +102,42 @@ def test_without_units_another_scale_is_refused_and_a_word_helps(
     expected = model.predict(fluxes(survey, 23.9))["z_phot"]
     for said in (SchemaConfig(unit="nJy"), SchemaConfig(zero_point=31.4)):
         np.testing.assert_allclose(model.predict(plain, schema=said)["z_phot"], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("zero_point", [31.4, 23.9, 22.5, 8.9, 0.0])
+def test_fluxes_under_names_of_magnitudes_are_refused(
+    zero_point: float, survey: Catalog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = fluxes(survey, zero_point)
+    columns = {**{f"lsst.{b}": found[f"f_{b}"] for b in BANDS}, **{f"lsst.{b}_err": found[f"df_{b}"] for b in BANDS}}
+    path = write(Catalog({**columns, "z_spec": found["z_spec"]}), tmp_path / "fluxes.parquet")
+    assert main(["train", str(path), "--dry-run"]) != 0
+    shown = capsys.readouterr().err
+    assert "lsst.r are taken for magnitudes" in shown
+    assert "name them with --flux and say their unit with --unit, one of nJy" in shown
+    assert "--bands u,g,r --flux 'lsst.{band}' --err 'lsst.{band}_err' --unit UNIT" in shown
+    with pytest.raises(SchemaError, match="taken for magnitudes"):
+        gpzed.train(path, None, quick_config(), mag="lsst.{band}", err="lsst.{band}_err", bands=BANDS)
+    if zero_point == 23.9:
+        plan_training(path, RunConfig.from_dict({"schema": {"unit": "mag"}}))
+
+
+@pytest.mark.filterwarnings("ignore::gpzed.errors.DataWarning")  # of zeros, 20 mag brighter than the rest
+@pytest.mark.parametrize("values", ["instrumental", "bright", "missing"])
+def test_magnitudes_of_any_kind_are_none_of_fluxes(values: str, survey: Catalog) -> None:
+    columns: dict[str, Any] = {name: np.array(survey[name]) for name in survey.names}
+    for band in BANDS:
+        magnitude = columns[f"mag_{band}"]
+        if values == "missing":  # by a number that nobody declared
+            magnitude[:150] = 0.0
+        else:
+            magnitude -= 30.0 if values == "instrumental" else 12.0
+    assert plan_training(columns).schema.kind == "magnitude"
+
+
+def test_a_unit_that_there_is_not_is_refused_under_the_names_of_training(model: PhotozModel, survey: Catalog) -> None:
+    with pytest.raises(SchemaError, match=r"`unit` is 'furlong'; expected mag, nJy"):
+        model.predict(fluxes(survey, 23.9), schema=SchemaConfig(unit="furlong"))
 
 
 def test_a_unit_that_is_none_of_photometry_is_warned_of(model: PhotozModel, survey: Catalog, tmp_path: Path) -> None:
@@ -220,6 +256,16 @@ def test_units_of_the_wrong_kind_are_refused() -> None:
         parse_unit("erg / (Angstrom s cm2)")
     with pytest.raises(SchemaError, match="`unit` is 'parsec'; expected"):
         gpzed.catalog.guess_schema(table.names, unit="parsec")
+
+
+def test_zero_points_of_magnitudes_or_beside_units_are_refused(model: PhotozModel, survey: Catalog) -> None:
+    with pytest.raises(SchemaError, match=r"`zero_point` is 25, .* but column 'mag_u' is taken for a magnitude; leave"):
+        gpzed.train(galaxies(100), zero_point=25.0)
+    plain = gpzed.train(galaxies(400), None, quick_config())
+    with pytest.raises(SchemaError, match=r"`zero_point` is 25, .* but column 'mag_u' is taken for a magnitude; leave"):
+        plain.predict(survey, schema=SchemaConfig(zero_point=25.0))
+    with pytest.raises(SchemaError, match="`unit` and `zero_point` are both given"):
+        model.predict(fluxes(survey, 23.9), schema=SchemaConfig(zero_point=31.4, unit="uJy"))
 
 
 def test_poor_training_sets_are_warned_of() -> None:

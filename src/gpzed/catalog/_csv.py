@@ -7,7 +7,6 @@ import csv
 import gzip
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 
 from gpzed.catalog._arrow import to_arrow, to_numpy
 from gpzed.catalog._format import Reader, Writer, dtype_name, dump_metadata, is_gzipped, portable, require
+from gpzed.catalog._names import is_number, refuse_repeated
 from gpzed.catalog.table import Catalog, Note
 from gpzed.errors import CatalogError
 
@@ -188,8 +188,8 @@ def _read_head(path: Path) -> _Head:
     names = _fields(line, delimiter)
     skip = len(comments) + 1
     header = _fields(comments[-1].lstrip("# \t"), delimiter) if comments else []
-    numbers = [_is_number(name) for name in names]
-    next_numbers = [_is_number(value) for value in _fields(following, delimiter)]
+    numbers = [is_number(name) for name in names]
+    next_numbers = [is_number(value) for value in _fields(following, delimiter)]
     is_header = any(below and not above for above, below in zip(numbers, next_numbers, strict=False))
     if all(numbers) or (any(numbers) and len(header) == len(names) and not is_header):
         if not names or len(header) != len(names):
@@ -206,9 +206,7 @@ def _read_head(path: Path) -> _Head:
         raise CatalogError(
             f"'{path}': column {names.index('') + 1} of {len(names)} has no name; complete the header line"
         )
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise CatalogError(f"'{path}': column {twice[0]!r} appears twice in the header; rename one")
+    refuse_repeated(names, f"'{path}'")
     columns, metadata = _marked(comments, _COLUMNS_MARK), _marked(comments, _METADATA_MARK)
     if list(columns) != names or not all(isinstance(column, dict) for column in columns.values()):
         return _Head(tuple(names), skip, delimiter, metadata=metadata)
@@ -221,14 +219,6 @@ def _read_head(path: Path) -> _Head:
 def _fields(line: str, delimiter: str) -> list[str]:
     rows = csv.reader([line] if line.strip() else [], delimiter=delimiter, skipinitialspace=True)
     return [name.strip() for name in next(rows, [])]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _marked(comments: Sequence[str], mark: str) -> dict[str, Any]:

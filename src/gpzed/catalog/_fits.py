@@ -14,6 +14,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -33,6 +34,7 @@ from gpzed.catalog._format import (
     require,
     spans,
 )
+from gpzed.catalog._names import refuse_repeated
 from gpzed.catalog.table import Catalog, Note
 from gpzed.errors import CatalogError
 
@@ -161,17 +163,17 @@ class FitsReader(Reader):
         """
         seen: list[str] = []
         with self._open() as stream:
-            while raw := _read_header(stream, first=not seen):
-                header = fits.Header.fromstring(raw)
-                kind = header.get("XTENSION", "IMAGE")
-                if kind == "BINTABLE" and not header.get("ZIMAGE") and not header.get("ZTABLE"):
+            for raw, header in _hdus(stream, fits):
+                if _is_table(header):
                     if not 0 <= header["TFIELDS"] <= 999:
                         raise ValueError(f"TFIELDS is {header['TFIELDS']}; a table has at most 999 columns")
+                    titles = (header.get(f"TTYPE{i}") for i in range(1, header["TFIELDS"] + 1))
+                    refuse_repeated([str(title) for title in titles if title], f"'{self.path}'")
                     self._offset: int = stream.tell()
                     return fits.BinTableHDU.fromstring(raw)
+                kind = header.get("XTENSION", "IMAGE")
                 note = "tile-compressed" if kind == "BINTABLE" else kind
                 seen.append(f"{len(seen)}: {header.get('EXTNAME', 'unnamed' if seen else 'PRIMARY')} ({note})")
-                stream.seek(stream.tell() + _data_bytes(header))
         raise CatalogError(
             f"'{self.path}' has no binary table; it has HDUs {', '.join(seen)}; give a file with a BINTABLE extension"
         )
@@ -206,6 +208,11 @@ class FitsReader(Reader):
             metadata=_foreign_metadata(hdu.header) if ours is None else ours.get("metadata", {}),
             unsupported=unsupported,
             notes=notes,
+            arrays={
+                name: math.prod(self._dtype[name].shape)
+                for name, column in self._columns.items()
+                if self._dtype[name].shape and column.code not in "AL"
+            },
         )
 
     def rows(self, names: tuple[str, ...], chunk_rows: int, start_row: int) -> Iterator[Catalog]:
@@ -231,6 +238,33 @@ class FitsReader(Reader):
                 f"'{self.path}', rows {start} to {start + len(raw) - 1}: column {name!r} holds text that is not "
                 f"UTF-8 ({error.reason}); leave the column out or repair the file"
             ) from error
+
+
+def later_tables(path: str) -> dict[int, str]:
+    """Return what the tables after the first are called, by the number of their HDU; they are not read."""
+    fits = require("astropy.io.fits", "reading FITS", "fits")
+    found = {}
+    with (gzip.open if is_gzipped(Path(path)) else open)(path, "rb") as stream, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with suppress(ValueError, KeyError, OSError, EOFError, fits.VerifyError):  # damage after the first table
+            for k, (_, header) in enumerate(_hdus(stream, fits)):
+                if _is_table(header):
+                    found[k] = f"{header.get('EXTNAME', 'unnamed')}, {header['TFIELDS']} columns"
+    return dict(list(found.items())[1:])
+
+
+def _hdus(stream: Any, fits: Any) -> Iterator[tuple[bytes, Any]]:
+    """Yield every header, as bytes and parsed, with the stream where its data begin."""
+    first = True
+    while raw := _read_header(stream, first):
+        header, start = fits.Header.fromstring(raw), stream.tell()
+        yield raw, header
+        stream.seek(start + _data_bytes(header))
+        first = False
+
+
+def _is_table(header: Any) -> bool:
+    return header.get("XTENSION") == "BINTABLE" and not header.get("ZIMAGE") and not header.get("ZTABLE")
 
 
 def _read_header(stream: Any, first: bool) -> bytes:

@@ -38,6 +38,7 @@ class CatalogInfo:
     unsupported: dict[str, str] = field(default_factory=dict)  # columns that cannot be read, with the reason
     notes: dict[str, Note] = field(default_factory=dict)  # description and UCD by column, where known
     lists: frozenset[str] = frozenset()  # columns of lists that differ in length
+    arrays: dict[str, int] = field(default_factory=dict)  # of FITS: columns of several numbers per row, and how many
 
 
 class Reader(ABC):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from gpzed.catalog._arrow import dtype_of, is_list, list_type, to_arrow, to_numpy, units_of
 from gpzed.catalog._format import METADATA_KEY, Reader, Writer, load_metadata, metadata_entries, reading, require
+from gpzed.catalog._names import refuse_repeated
 from gpzed.catalog.lists import Lists
 from gpzed.catalog.table import Catalog, Note
 from gpzed.errors import CatalogError
@@ -47,9 +47,7 @@ class ParquetReader(Reader):
     def _check_columns(self, schema: Any, file: Path) -> None:
         """Raise unless a further file of a folder has the columns of the first."""
         self._schema = self._schema or schema
-        twice = [name for name, count in Counter(schema.names).items() if count > 1]
-        if twice:
-            raise CatalogError(f"'{file}': column {twice[0]!r} appears twice; rename one")
+        refuse_repeated(schema.names, f"'{file}'")
         for item in self._schema:
             found = schema.get_field_index(item.name)
             if found < 0 or schema.field(found).type != item.type:

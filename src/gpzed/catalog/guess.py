@@ -18,9 +18,9 @@ from gpzed.catalog.conventions import (
     canonical_bands,
     wavelength_order,
 )
-from gpzed.catalog.patterns import describe_groups, families, is_inverse_variance, options_of, suggestion
+from gpzed.catalog.patterns import describe_groups, families, grouped, is_inverse_variance, options_of, suggestion
 from gpzed.catalog.schema import PhotometrySchema, bands_of, find_column
-from gpzed.catalog.units import known_units, parse_unit
+from gpzed.catalog.units import FLUX_UNITS, UNIT, check_unit, known_units
 from gpzed.errors import SchemaError
 
 _MIN_BANDS = 2
@@ -82,8 +82,7 @@ def guess_schema(
     if unit is not None:
         if zero_point is not None:
             raise SchemaError("`unit` and `zero_point` are both given; one says what the other does: leave one out")
-        if parse_unit(unit) is None:
-            raise SchemaError(f"`unit` is '{unit}'; expected mag, nJy, uJy, mJy, Jy, nanomaggy, maggy or the like")
+        check_unit(unit)
     said = dict.fromkeys(names, unit) if unit is not None else {} if zero_point is not None else dict(units or {})
     if mag or flux:
         if bands is None:
@@ -172,6 +171,8 @@ def _by_pattern(
         found = _wanted(one.values, bands)
         if len(found) >= (len(bands) if bands is not None else _MIN_BANDS):
             fits.append((one, found))
+    if bands is not None and not (err or flag or fits):
+        _refuse_bands_without_errors(names, bands, units)
     if err or flag or not fits:
         raise SchemaError(_nothing_fits(names, bands, CONVENTIONS), suggestion(names, bands, units, unit))
     most = max(len(found) for _, found in fits)
@@ -193,9 +194,9 @@ def _by_pattern(
         zero_point = chosen.zero_point
         if zero_point is None:
             raise SchemaError(
-                f"fluxes need a unit and the catalogue gives none for {chosen.value}: say uJy, nJy, nanomaggy, ..., or "
-                "the AB magnitude of flux 1 with `zero_point=`",
-                {"unit": "uJy"},
+                f"fluxes need a unit and the catalogue gives none for {chosen.value}: say it with `unit=`, one of "
+                f"{FLUX_UNITS}, or the AB magnitude of flux 1 with `zero_point=`",
+                {"unit": UNIT},
             )
     return PhotometrySchema(
         tuple(found),
@@ -205,6 +206,24 @@ def _by_pattern(
         inverse_variance=chosen.inverse_variance,
         convention=chosen.name,
     )
+
+
+def _refuse_bands_without_errors(names: list[str], bands: Sequence[str], units: dict[str, str]) -> None:
+    """Raise if all the bands are there, some of them without the error column that the others have."""
+    for one in families(names, units):
+        columns = grouped(names)[one.value]
+        complete, found = _wanted(one.values, bands), _wanted(columns, bands)
+        lost = {
+            column: band for band, column in columns.items() if column in set(found.values()) - set(complete.values())
+        }
+        if not complete or len(found) < len(bands):
+            continue
+        missing = [f"'{one.error.replace('{band}', band)}' beside '{column}'" for column, band in lost.items()]
+        raise SchemaError(
+            f"no error column for {', '.join(lost.values())}: there is no {', no '.join(missing)}; add it, or leave "
+            "the band out",
+            {"bands": list(complete)} if len(complete) >= _MIN_BANDS else None,
+        )
 
 
 def _translated(

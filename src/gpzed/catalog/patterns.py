@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpzed.catalog.conventions import Kind
-from gpzed.catalog.units import known_units, parse_unit
+from gpzed.catalog.units import UNIT, known_units, parse_unit
 
 _BAND = (
     r"(?:[Ff]\d{3,4}(?:[WMNXwmnx]|LP|lp)?|[RZYJHFKW]\d{3}|I[AB]_?\d{3}|NB_?\d{3,4}|[Ff][Uu][Vv]|[Nn][Uu][Vv]|VIS|vis"
@@ -191,7 +191,7 @@ def options_of(chosen: Family, units: Mapping[str, str], unit: str | None) -> di
         options["err"] = chosen.error
     has_units = all(column in known_units(units) for column in chosen.values.values())
     if chosen.kind == "flux" and unit is None and not has_units:
-        options |= {"unit": "uJy"} if chosen.zero_point is None else {"zero_point": chosen.zero_point}
+        options |= {"unit": UNIT} if chosen.zero_point is None else {"zero_point": chosen.zero_point}
     return options
 
 
@@ -228,6 +228,7 @@ def _beside(values: Family, names: Sequence[str]) -> str:
     for name in names:
         for template in (name.removesuffix(first) + "{band}", "{band}" + name.removeprefix(first)):
             expected = [template.replace("{band}", band) for band in values.values]
-            if template != values.value and all(column in names for column in expected):
+            is_photometry = not _NOT_PHOTOMETRY.search(template.replace("{band}", ""))
+            if template != values.value and is_photometry and all(column in names for column in expected):
                 return template
     return ""

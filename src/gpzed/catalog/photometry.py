@@ -37,7 +37,8 @@ class Sentinels:
     not_detected_above : float
         Every magnitude above this means the same (99.9, 99.99, ...).
     not_observed : tuple of float
-        Values that mean: no observation. -9999 is SDSS's, -99 and -999 are widespread.
+        Values that mean: no observation, of fluxes only without a valid error beside them. -9999 is SDSS's, -99 and
+        -999 are widespread.
     not_observed_below : float
         Every magnitude below this means the same.
     nan : {"not_observed", "not_detected"}
@@ -47,7 +48,7 @@ class Sentinels:
         Limiting magnitude by band, for non-detections beside which the catalogue has none; bands left out get the
         faint end of what is measured in training.
     failed_errors : tuple of float
-        Errors that mean: the measurement failed, though there is a value. Errors that are zero, negative,
+        Errors of magnitudes that mean: the measurement failed, though there is a value. Errors that are zero, negative,
         NaN, infinite or masked mean it always, and so does an infinite value.
     limit_range : tuple of float
         Some codes (BPZ and its kin) put the limiting magnitude into the error column of a non-detection. An

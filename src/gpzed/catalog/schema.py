@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from gpzed.catalog._names import near_misses
 from gpzed.catalog.conventions import Kind
-from gpzed.catalog.units import factor_to, known_units, parse_unit
+from gpzed.catalog.units import FLUX_UNITS, UNIT, factor_to, known_units, parse_unit
 from gpzed.errors import SchemaError
 
 _OPTIONAL_ROLES = ("redshift", "redshift_err", "weight", "id", "ebv")
@@ -112,9 +113,9 @@ class PhotometrySchema:
             stated = [parse_unit(units[name]) for name in self.values.values() if name in units]
             if len(stated) < len(self.values) or stated[0] is None:
                 raise SchemaError(
-                    "fluxes need a unit and the catalogue does not give one: say it with `unit=` (uJy, nJy, "
-                    "nanomaggy, ...), or the AB magnitude of flux 1 with `zero_point=`",
-                    {"unit": "uJy"},
+                    "fluxes need a unit and the catalogue does not give one: say it with `unit=`, one of "
+                    f"{FLUX_UNITS}, or the AB magnitude of flux 1 with `zero_point=`",
+                    {"unit": UNIT},
                 )
             object.__setattr__(self, "zero_point", stated[0].zero_point)
 
@@ -311,6 +312,23 @@ def bands_of(columns: Sequence[str]) -> tuple[str, ...]:
         end += 1
     names = tuple("_".join(part[start : len(part) - end]) for part in parts)
     return names if len(columns) > 1 and all(names) else tuple(columns)
+
+
+def as_template(columns: Mapping[str, str]) -> str:
+    """Return the template that makes these columns of their bands; empty if there is none.
+
+    Examples
+    --------
+    >>> as_template({"u": "lsst.u_err", "g": "lsst.g_err"}), as_template({"u": "lsst.u", "g": "gmag"})
+    ('lsst.{band}_err', '')
+    """
+    band, column = next(iter(columns.items()), ("", ""))
+    starts = [found.start() for found in re.finditer(re.escape(band), column)] if band else []
+    for start in reversed(starts):
+        template = f"{column[:start]}{{band}}{column[start + len(band) :]}"
+        if all(template.replace("{band}", other) == name for other, name in columns.items()):
+            return template
+    return ""
 
 
 def expand(template: str, band: str) -> str:

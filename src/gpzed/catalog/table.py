@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpzed._types import AnyArray, BoolArray, FloatArray
-from gpzed.catalog._names import missing_column_message
+from gpzed.catalog._names import is_number, missing_column_message
 from gpzed.catalog.lists import Lists
 from gpzed.errors import CatalogError
 
@@ -251,16 +251,26 @@ class Catalog:
                 f"{self._provenance.where()}: column {name!r} holds lists; expected one number per row; choose another"
             )
         if values.dtype.kind not in "biuf":
-            kind = KINDS.get(values.dtype.kind, "no numbers")
-            first = f": row 0 is '{values.ravel()[0]}'" if values.size else ""
             raise CatalogError(
-                f"{self._provenance.where()}: column {name!r} holds {kind}{first}; "
+                f"{self._provenance.where()}: column {name!r} holds {self._what_is_no_number(name)}; "
                 "expected numbers; choose another column or convert it"
             )
         floats: FloatArray = values.astype(np.float64)
         if name in self._masks:
             floats[self._masks[name]] = np.nan
         return floats
+
+    def _what_is_no_number(self, name: str) -> str:
+        """Return the kind of a column in words, with the first value that is no number, and its row in the file."""
+        values, offset = self[name], self._provenance.row_offset
+        kind = KINDS.get(values.dtype.kind, "no numbers")
+        rows = np.flatnonzero(~self.mask(name)).tolist() if values.ndim == 1 else []
+        row = next((row for row in rows if not is_number(str(values[row]))), None)
+        if row is not None:
+            return f"{kind}: row {offset + row} is '{values[row]}'"
+        if not rows:
+            return kind
+        return f"{kind}, though rows {offset} to {offset + len(values) - 1} look like numbers ('{values[rows[0]]}')"
 
     def select(self, names: Sequence[str]) -> Catalog:
         """Return a table of the named columns, in the order given."""

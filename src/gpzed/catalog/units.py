@@ -15,6 +15,10 @@ _JANSKY = 8.9
 _PREFIXES = {"": 0, "d": -1, "c": -2, "m": -3, "u": -6, "n": -9, "p": -12, "f": -15, "k": 3}
 _MAGNITUDES = {"mag": 1.0, "magnitude": 1.0, "magnitudes": 1.0, "abmag": 1.0, "mag_ab": 1.0, "mmag": 1e-3}
 _CGS, _SI = -48.6, -56.1  # erg/s/cm2/Hz and W/m2/Hz
+FLUX_UNITS = "nJy, uJy, mJy, Jy, nanomaggy, maggy"
+"""The usual units of fluxes, for messages."""
+UNIT = "UNIT"
+"""What stands for the unit in a suggested call, where nothing tells which it is."""
 _PER_WAVELENGTH = re.compile(r"(angstrom|\baa?\b|/um|/nm|micron)", re.IGNORECASE)
 
 
@@ -101,6 +105,12 @@ def name_of(zero_point: float) -> str:
     return next((name for value, name in known.items() if abs(value - zero_point) < 0.05), None) or (
         f"flux of AB zero point {zero_point:g}"
     )
+
+
+def check_unit(text: str) -> None:
+    """Raise if a unit that the user says means nothing for photometry."""
+    if parse_unit(text) is None:
+        raise SchemaError(f"`unit` is '{text}'; expected mag, {FLUX_UNITS} or the like")
 
 
 def known_units(units: Mapping[str, str]) -> dict[str, str]:

@@ -144,14 +144,19 @@ def _message(error: Exception, given: Sequence[str] = ()) -> str:
     return _as_options(str(error), given)
 
 
+_INSTEAD = {"mag": "flux", "flux": "mag", "unit": "zero-point", "zero_point": "unit"}
+"""Options that rule each other out."""
+
+
 def _with_options(given: Sequence[str], options: Mapping[str, Any]) -> str:
     """Return the command that was given with other options, ready to be copied."""
     names = [f"--{name.replace('_', '-')}" for name in options]
+    replaced = [*names, *(f"--{_INSTEAD[name]}" for name in options if name in _INSTEAD)]
     kept, skip = [], False
     for word in given:
-        if skip or word in names:
-            skip = not skip and word in names
-        elif word.partition("=")[0] not in names:
+        if skip or word in replaced:
+            skip = not skip and word in replaced
+        elif word.partition("=")[0] not in replaced:
             kept.append(word)
     values = [",".join(value) if isinstance(value, list | tuple) else str(value) for value in options.values()]
     more = [word for pair in zip(names, values, strict=True) for word in pair]

@@ -86,12 +86,16 @@ def load(path: str | None) -> RunConfig:
     return RunConfig() if path is None else load_config(path)
 
 
+_WINS_OVER = {"mag": ("flux", "zero_point"), "flux": ("mag",), "unit": ("zero_point",), "zero_point": ("unit",)}
+"""Options of the command line, and what they exclude of a configuration."""
+
+
 def with_schema(config: RunConfig, given: dict[str, Any]) -> RunConfig:
     """Return the configuration with the schema options of the command line put in."""
     said = values_of("schema", given)
-    for one, other in (("mag", "flux"), ("flux", "mag")):
-        if one in said and other not in said:  # wins over the other in the configuration
-            config = dataclasses.replace(config, schema=dataclasses.replace(config.schema, **{other: None}))
+    for one, others in _WINS_OVER.items():
+        lost = {other: None for other in others if one in said and other not in said}
+        config = dataclasses.replace(config, schema=dataclasses.replace(config.schema, **lost))
     return config.override("schema", **said)
 
 

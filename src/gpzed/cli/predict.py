@@ -106,4 +106,7 @@ def command(model: str, catalogue: str, output: str, **given: Any) -> int:
 def _options(config: RunConfig, given: dict[str, Any]) -> PredictConfig:
     """Return what to write: the command line wins over the configuration, and this over the model file."""
     chosen = values_of("predict", given) | ({"columns": ()} if given["no_passthrough"] else {})
-    return config.override("predict", **chosen).predict
+    options = config.override("predict", **chosen).predict
+    if "pdf_grid" in chosen and options.pdf != "grid":
+        raise click.UsageError("--pdf-grid is the grid of densities on one; add --pdf grid, or leave it out")
+    return options

@@ -544,23 +544,31 @@ static double table_tail(const struct points *c, double a)
     return c->log_tails[i] + (at - (double)i) * (c->log_tails[i + 1] - c->log_tails[i]);
 }
 
-/* shares (K) = weights of the components of a row after the cut, up to a factor. Returns their sum. All are relative to the
- * largest of the tails, unless that is near 1: it may be far below the least number. */
-static double point_shares(const struct points *c, size_t row, double *shares)
+/* How many of K components there are up to the last one with a weight. */
+static size_t used_components(const double *weights, size_t K)
+{
+    while (K > 1 && weights[K - 1] == 0.0)
+        K--;
+    return K;
+}
+
+/* shares (K) = weights of the first K components of a row after the cut, up to a factor. Returns their sum. All are relative
+ * to the largest of the tails, unless that is near 1: it may be far below the least number. */
+static double point_shares(const struct points *c, size_t row, size_t K, double *shares)
 {
     const double *weights = c->weights + row * c->K, *means = c->means + row * c->K, *stds = c->stds + row * c->K;
     double least = INFINITY, sum = 0.0;
     if (!c->n_cuts) {
-        for (size_t k = 0; k < c->K; k++)
+        for (size_t k = 0; k < K; k++)
             sum += shares[k] = weights[k];
         return sum;
     }
-    for (size_t k = 0; k < c->K && least > 0.0; k++) { /* what matters is whether all means are below the cut */
+    for (size_t k = 0; k < K && least > 0.0; k++) { /* what matters is whether all means are below the cut */
         double a = weights[k] > 0.0 ? (c->lower - means[k]) / stds[k] : INFINITY;
         least = a < least ? a : least;
     }
     double top = least > 0.0 ? log_upper_tail(least) : 0.0;
-    for (size_t k = 0; k < c->K; k++) {
+    for (size_t k = 0; k < K; k++) {
         double below = c->lower - means[k];
         shares[k] = weights[k];
         if (weights[k] > 0.0 && below > c->first_cut * stds[k])

@@ -288,9 +288,7 @@ TARGET static int NAME(merge)(const struct merge *c)
             NAME(order_rows)(c->weights, start, smaller(WINDOW, c->n - start), c->K, c->light, order);
         NAME(crowd_clear)(slots, c->K, -INFINITY);
         for (size_t i = 0; i < rows; i++) {
-            size_t at = row_at[i] * c->K, K = c->K;
-            while (K > 1 && c->weights[at + K - 1] == 0.0)
-                K--;
+            size_t at = row_at[i] * c->K, K = used_components(c->weights + at, c->K);
             struct gaussians row = {K, c->weights + at, c->means + at, c->variances + at};
             if (c->lower > -INFINITY && NAME(cut_lanes)(&row, c->lower, c->uncut, c->series_from, cut, cut + c->K, shrink, cut + 3 * c->K)) {
                 for (size_t j = 0; j < K; j++)

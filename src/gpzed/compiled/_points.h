@@ -60,12 +60,12 @@ static void NAME(cut_nodes)(const struct points *c, double a, double std, double
 static double NAME(enter_mixture)(const struct points *c, size_t row, size_t lane, const struct point_work *w, size_t *used)
 {
     const double *mean = c->means + row * c->K, *std = c->stds + row * c->K;
-    double total = point_shares(c, row, w->shares), origin = 0.0;
-    size_t most = larger(c->G, c->g), count[2] = {0, 0};
-    for (size_t k = 0; k < c->K; k++)
+    size_t K = used_components(c->weights + row * c->K, c->K), most = larger(c->G, c->g), count[2] = {0, 0};
+    double total = point_shares(c, row, K, w->shares), origin = 0.0;
+    for (size_t k = 0; k < K; k++)
         origin += w->shares[k] > 0.0 ? w->shares[k] * (mean[k] > c->lower ? mean[k] : c->lower) : 0.0;
     origin /= total;
-    for (size_t k = 0; k < c->K; k++) {
+    for (size_t k = 0; k < K; k++) {
         if (w->shares[k] <= c->negligible * total)
             continue;
         int is_light = w->shares[k] < c->light * total, is_cut = c->lower - mean[k] > c->uncut * std[k];

@@ -159,7 +159,7 @@ def predict(
         values, _, seen = tabulate_rows(trained, table, found, options)
         told = schema if isinstance(schema, SchemaConfig) else SchemaConfig()
         stated = units_stated or units_are_stated(found, told, {})
-        refuse_other_units(trained.scale, seen, "the catalogue", stated)
+        refuse_other_units(trained.scale, seen.scale, "the catalogue", stated)
         columns = {name: np.ascontiguousarray(values[name]) for name in values.dtype.names or ()}
     else:
         dtype = column_dtype(options, trained.n_components)
@@ -405,7 +405,7 @@ def _look(opened: Any, request: PredictionRequest, schema: PhotometrySchema, sta
     if seen is None:
         return []
     where = str(request.catalogue)
-    refuse_other_units(request.model.scale, seen, where, stated)
+    refuse_other_units(request.model.scale, seen.scale, where, stated)
     return cautions(request.model.scale, seen, where, absent_bands_text(schema, request.model.schema, opened.columns))
 
 

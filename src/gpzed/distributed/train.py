@@ -34,7 +34,7 @@ from gpzed.features import FeatureTransformer, WeightConfig, split_by_column
 from gpzed.progress import Progress
 from gpzed.workflows.inputs import make_inputs
 from gpzed.workflows.labels import labels_of, with_labels
-from gpzed.workflows.schema import open_info, resolve_schema, warn_of_lost_bands
+from gpzed.workflows.schema import open_info, refuse_zero_point, resolve_schema, warn_of_lost_bands
 from gpzed.workflows.training_set import TrainingSet, prepare_table, usable_rows, used_columns
 
 SAMPLE_ROWS = 200_000
@@ -54,6 +54,7 @@ def prepare_on_cluster(
         )
     info = open_info(catalogue, config.schema)
     schema = resolve_schema(info.names, config.schema, info.units)
+    refuse_zero_point(schema, config.schema)
     warn_of_lost_bands(info.names, schema, config.schema, progress)
     source = Source(tuple(used_columns(info, schema, config)), schema, config)
     files = ClusterCatalogue(client, info, source)

@@ -203,10 +203,10 @@ class GPzRegressor(FittedModel):
         Parameters
         ----------
         X : array-like or table of shape (n_samples, n_features)
-            NumPy array, pandas or polars data frame, or astropy table. NaN stands for an input that was not observed;
-            see `missing`. A Dask array or data frame is loaded by the workers of the run's cluster, or read partition
-            by partition on every pass if there is none; then `y` and `sample_weight` are Dask collections with the
-            same partitions.
+            NumPy array, pandas or polars data frame, or astropy table. NaN and masked values stand for inputs that were
+            not observed; see `missing`. A Dask array or data frame is loaded by the workers of the run's cluster, or
+            read partition by partition on every pass if there is none; then `y` and `sample_weight` are Dask
+            collections with the same partitions.
         y : array-like of shape (n_samples,)
             Targets (redshifts).
         sample_weight : array-like of shape (n_samples,) or None

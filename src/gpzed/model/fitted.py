@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from gpzed._files import write_atomically
+from gpzed._files import check_output, write_atomically
 from gpzed._types import FloatArray
 from gpzed.engine.threads import Team
 from gpzed.model.committee import Committee, HeldOut
@@ -238,6 +238,7 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, atomically; read it with `gpzed.load_model`."""
+        check_output(path, "the model")
         write_atomically(path, pack_model(self.to_file()))
 
     def to_file(self, pipeline: dict[str, Any] | None = None) -> ModelFile:

@@ -23,6 +23,11 @@ def is_lazy(data: Any) -> bool:
     return callable(getattr(data, "__dask_graph__", None)) and data.__dask_graph__() is not None
 
 
+def without_mask(values: Any) -> Any:
+    """Return a masked array of NumPy as a plain one with NaN where it is masked; anything else as it is."""
+    return np.ma.filled(values.astype(np.float64), np.nan) if np.ma.isMaskedArray(values) else values
+
+
 def astropy_matrix(table: Any) -> tuple[list[str], FloatArray] | None:
     """Column names and values of an astropy table (masked values as NaN); None for anything else."""
     if not (hasattr(table, "colnames") and hasattr(table, "as_array")):
@@ -30,16 +35,15 @@ def astropy_matrix(table: Any) -> tuple[list[str], FloatArray] | None:
     columns = []
     for name in table.colnames:
         values: Any = table[name]
-        values = getattr(values, "value", values)
-        if np.ma.isMaskedArray(values):
-            values = np.ma.filled(values.astype(np.float64), np.nan)
-        columns.append(np.asarray(values, dtype=np.float64))
+        columns.append(np.asarray(without_mask(getattr(values, "value", values)), dtype=np.float64))
     matrix = np.stack(columns, axis=1) if columns else np.empty((len(table), 0))
     return [str(name) for name in table.colnames], matrix
 
 
 def validate_table(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool = True, **options: Any) -> Any:
-    """scikit-learn's `validate_data` in float64, for astropy tables as well as for all that it knows itself."""
+    """scikit-learn's `validate_data` in float64, also for astropy tables and masked arrays, which it does not know."""
+    refuse_masked(y)
+    X = without_mask(X)
     named = astropy_matrix(X)
     if named is None:
         return validate_data(estimator, X, y, reset=reset, dtype=np.float64, **options)
@@ -59,6 +63,16 @@ def validate_table(estimator: Any, X: Any, y: Any = "no_validation", *, reset: b
     if isinstance(y, str):
         return check_array(matrix, dtype=np.float64, estimator=estimator, **options)
     return check_X_y(matrix, y, dtype=np.float64, estimator=estimator, **options)
+
+
+def refuse_masked(y: Any) -> None:
+    """Refuse targets that are masked: there is nothing to learn from such rows."""
+    masked = np.flatnonzero(np.ma.getmaskarray(y)) if np.ma.isMaskedArray(y) else np.zeros(0, dtype=int)
+    if len(masked):
+        raise ValueError(
+            f"`y` is masked in {len(masked)} of {len(y)} rows, the first is row {masked[0]}; expected a target in "
+            "every row. Leave such rows out."
+        )
 
 
 def check_rows(
@@ -104,7 +118,7 @@ def check_labels(
         if given is None:
             checked.append(None)
             continue
-        values = np.asarray(given, dtype=np.float64)
+        values = np.asarray(without_mask(given), dtype=np.float64)
         if values.shape != (n,):
             raise ValueError(f"{where}`{name}` has shape {values.shape}; expected ({n},), one number per row of X.")
         is_error = name == "y_std"
@@ -134,7 +148,7 @@ def check_weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
     """Return weights as float64 of shape (n,), finite and not negative; ones if None."""
     if sample_weight is None:
         return np.ones(n)
-    omega = np.asarray(sample_weight, dtype=np.float64)
+    omega = np.asarray(without_mask(sample_weight), dtype=np.float64)
     if omega.ndim == 0:
         omega = np.full(n, float(omega))
     if omega.shape != (n,):
@@ -154,7 +168,7 @@ def check_input_errors(X_std: Any, X: FloatArray, where: str = "") -> FloatArray
     if X_std is None:
         return None
     named = astropy_matrix(X_std)
-    errors = np.asarray(X_std if named is None else named[1], dtype=np.float64)
+    errors = np.asarray(without_mask(X_std) if named is None else named[1], dtype=np.float64)
     if errors.shape != X.shape:
         raise ValueError(
             f"{where}`X_std` has shape {errors.shape}; expected {X.shape}, one standard error for every value of X."
@@ -187,8 +201,8 @@ def check_chunk(
     if len(chunk) not in N_PARTS:
         raise ValueError(f"chunk {index} of `source` has {len(chunk)} parts; expected {PARTS}.")
     named = astropy_matrix(chunk[0])
-    X = np.asarray(chunk[0] if named is None else named[1], dtype=np.float64)
-    y = np.asarray(chunk[1], dtype=np.float64)
+    X = np.asarray(without_mask(chunk[0]) if named is None else named[1], dtype=np.float64)
+    y = np.asarray(without_mask(chunk[1]), dtype=np.float64)
     columns = getattr(chunk[0], "columns", None)
     found = [str(name) for name in columns] if named is None and columns is not None else named and named[0]
     if names is not None and found is not None and found != names:

@@ -151,11 +151,13 @@ class Recipe:
 def make_recipe(model: GPzRegressor, n: int) -> Recipe:
     """Return how an estimator trains a member on n rows, what "auto" means settled."""
     n_basis = model.n_basis
+    usual = min(choose_n_basis(n, model.n_features_in_, get_structure(model.covariance)), n)
     if n_basis == "auto":
-        n_basis = choose_n_basis(n, model.n_features_in_, get_structure(model.covariance))
+        n_basis = usual
     elif n_basis > n:
         warnings.warn(
-            f"`n_basis` is {n_basis}, but there are {n} rows to train on; {n} basis functions are used.",
+            f"`n_basis` is {n_basis}, but there are {n} rows to train on; {n} basis functions are used, one per row, "
+            f'which takes long. "auto" would take {usual}.',
             DataWarning,
             stacklevel=4,
         )

@@ -11,17 +11,22 @@ from typing import Any
 import numpy as np
 
 from gpzed._types import FloatArray
-from gpzed.catalog import PhotometrySchema, Scale, ScaleSummary
-from gpzed.catalog.scale import colour_shifts, exchanged_bands, outside_colours, shifts
-from gpzed.catalog.units import known_units, name_of
+from gpzed.catalog import Catalog, PhotometrySchema, Scale, ScaleSummary
+from gpzed.catalog.scale import MAX_ROWS, colour_shifts, exchanged_bands, outside_colours, shifts
+from gpzed.catalog.schema import as_template
+from gpzed.catalog.units import FLUX_UNITS, UNIT, known_units, name_of
 from gpzed.config import SchemaConfig
-from gpzed.errors import CatalogError, DataWarning
+from gpzed.errors import CatalogError, DataWarning, SchemaError
 from gpzed.features import Flag, count_flags
 
 SHARE = 0.2
 """Share of a catalogue that something has to concern to be worth a warning."""
 MAX_SHIFT, MAX_BAND_SHIFT = 6.0, 4.0
 """Magnitudes by which no catalogue differs from its training set: in all bands, and in one band against the others."""
+NO_MAGNITUDES = (-1.0, 5.0), (40.0, np.inf)
+"""Where the fluxes of galaxies lie in the usual units, and their magnitudes never; instrumental ones are lower."""
+MAX_NO_MAGNITUDES = 0.1
+"""Share of such values in every band that no catalogue of magnitudes has."""
 MIN_ROWS = 50
 """Rows below which shares say nothing."""
 MAX_EXCESS_SHIFT = 1.0
@@ -87,11 +92,52 @@ def strange_units(schema: PhotometrySchema, config: SchemaConfig, units: Mapping
     ]
 
 
-def refuse_other_units(training: ScaleSummary, seen: Seen, where: str, stated: bool) -> None:
+def refuse_fluxes(table: Catalog, schema: PhotometrySchema, where: str, stated: bool) -> None:
+    """Raise if many values in every band can be no magnitudes though their names say so, and nobody says that they are.
+
+    Every value of a column counts once, so that no number that stands for a missing one decides.
+    """
+    if schema.kind != "magnitude" or stated:
+        return
+    step = max(1, -(-len(table) // MAX_ROWS))
+    columns = list(schema.values.values())
+    shares = [share for column in columns if (share := _no_magnitudes(table.floats(column)[::step])) is not None]
+    if not shares or min(shares) <= MAX_NO_MAGNITUDES:
+        return
+    flux, err = as_template(schema.values), as_template(schema.errors)
+    options = {"bands": list(schema.bands), "flux": flux, **({"err": err} if err else {}), "unit": UNIT}
+    raise SchemaError(
+        f"'{where}': {', '.join(columns)} are taken for magnitudes, but {100 * np.mean(shares):.0f} % of their values "
+        "cannot be magnitudes of galaxies; if they are fluxes, name them with `flux=` and say their unit with `unit=`, "
+        f"one of {FLUX_UNITS}; if they are magnitudes nevertheless, add `unit=` mag",
+        options if flux else None,
+    )
+
+
+def _no_magnitudes(values: FloatArray) -> float | None:
+    """Return the share of the values that can be no magnitudes of galaxies; None if there are too few to tell."""
+    known = np.unique(values[np.isfinite(values)])
+    strange = np.zeros(len(known), dtype=bool)
+    for low, high in NO_MAGNITUDES:
+        strange |= (known > low) & (known < high)
+    return float(strange.mean()) if len(known) >= MIN_ROWS else None
+
+
+SAY_THE_UNIT = "say the unit of its photometry with `unit=` (nJy, uJy, nanomaggy, mag, ...)"
+"""What to do about a catalogue in other units than training; for a target, see `TARGET_UNITS`."""
+TARGET_UNITS = (
+    "`unit=` and `zero_point=` are for the training catalogue alone: give the target in the units of that, or as AB "
+    "magnitudes, or with units in the file (of astropy: table['flux_g'].unit = 'nJy', written as FITS or ECSV)"
+)
+
+
+def refuse_other_units(
+    training: ScaleSummary, scale: Scale, where: str, stated: bool, remedy: str = SAY_THE_UNIT
+) -> None:
     """Raise if the photometry is on a scale that no catalogue for this model can have, and nobody says that it is."""
     if stated:
         return
-    found = seen.scale.summary()
+    found = scale.summary()
     shift = shifts(training, found)
     known = np.isfinite(shift)
     if not known.any():
@@ -100,7 +146,7 @@ def refuse_other_units(training: ScaleSummary, seen: Seen, where: str, stated: b
     if abs(common) > MAX_SHIFT:
         raise CatalogError(
             f"'{where}' is not in the units of the training catalogue: its objects are {_shift(common)} in all bands, "
-            f"{_factor(common)}; say the unit of its photometry with `unit=` (nJy, uJy, nanomaggy, mag, ...)"
+            f"{_factor(common)}; {remedy}"
         )
     single = shift - common
     worst = int(np.argmax(np.where(known, np.abs(single), 0.0)))

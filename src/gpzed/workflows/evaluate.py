@@ -70,7 +70,7 @@ class EvaluationOptions:
         if self.n_bootstrap < 0 or self.n_bootstrap == 1:
             raise ConfigError(f"`n_bootstrap` is {self.n_bootstrap}; expected at least 2 resamples, or 0 for none")
         if self.bin_width is not None and self.bins is None:
-            raise ConfigError("`bin_width` is the width of the bins of a column; name it with --bins")
+            raise ConfigError("`bin_width` is the width of the bins of a column; name it with `bins=`")
         if self.bin_width is not None and not self.bin_width > 0:
             raise ConfigError(f"`bin_width` is {self.bin_width}; expected a positive width")
 

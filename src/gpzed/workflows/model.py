@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import gpzed
-from gpzed._files import write_atomically
+from gpzed._files import check_output, write_atomically
 from gpzed._types import AnyArray, FloatArray, IntArray
 from gpzed.catalog import (
     Catalog,
@@ -118,7 +118,7 @@ class PhotozModel:
         info = table.info()
         warn_all(strange_units(found, schema, info.units))
         prediction, report, seen = predict_rows(self, table.catalog(needed_columns(found)), found, exact=options.exact)
-        refuse_other_units(self.scale, seen, info.path, units_are_stated(found, schema, info.units))
+        refuse_other_units(self.scale, seen.scale, info.path, units_are_stated(found, schema, info.units))
         warn_all(cautions(self.scale, seen, info.path, absent_bands_text(found, self.schema, table.names)))
         metadata = self.metadata(info, found, settled(options, self.n_components))
         return PhotozCatalog(quoted(prediction, options), table, found, options, report, metadata)
@@ -185,6 +185,7 @@ class PhotozModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one model file, atomically; `gpzed.load_model` reads it."""
+        check_output(path, "the model")
         write_atomically(path, self._packed())
 
     def _packed(self) -> bytes:

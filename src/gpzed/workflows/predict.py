@@ -256,6 +256,6 @@ class PredictionRun:
         values, report, seen = tabulate_rows(self.model, table, self.plan.schema, self.plan.options)
         self.sentinels = report if self.sentinels is None else self.sentinels + report
         if self.seen is None:
-            refuse_other_units(self.model.scale, seen, self.plan.info.path, self.plan.units_are_stated)
+            refuse_other_units(self.model.scale, seen.scale, self.plan.info.path, self.plan.units_are_stated)
         self.seen = seen if self.seen is None else self.seen + seen
         return values

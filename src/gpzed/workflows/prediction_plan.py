@@ -31,7 +31,7 @@ from gpzed.workflows.inputs import needed_columns
 from gpzed.workflows.model import PhotozModel
 from gpzed.workflows.outputs import open_output, output_kind
 from gpzed.workflows.qpwriter import KIND
-from gpzed.workflows.schema import absent_bands_text, matching_schema
+from gpzed.workflows.schema import absent_bands_text, looking_further, matching_schema
 
 MAX_CHUNK_ROWS, CHUNK_BYTES = 131_072, 32 << 20
 """Rows of a chunk at most, and bytes that its columns, and the mixtures predicted for it, may take in memory."""
@@ -168,7 +168,8 @@ def plan_prediction(request: PredictionRequest, *, to_folder: bool = False) -> P
         _check_pdf_file(request, options, to_folder)
     identity = identify(request.catalogue)
     info = catalog_info(request.catalogue, **request.schema.access)
-    schema = request.matching_schema(info.names, info.units)
+    with looking_further(info):
+        schema = request.matching_schema(info.names, info.units)
     if model.needs_ebv and not schema.ebv:
         raise ConfigError(f"the model corrects for extinction but '{info.path}' has no E(B-V) column that is known")
     metadata = model.metadata(info, schema, options)

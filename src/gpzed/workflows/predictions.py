@@ -208,10 +208,10 @@ def _true_redshifts(read: _Read, source: PredictionSource, need_truth: bool) -> 
     if column is not None:
         return column, read.table.floats(column)
     if need_truth:
-        hint = ", or give a catalogue of them with --truth" if source.is_qp else ""
+        hint = ", or give a catalogue of them with `truth=`" if source.is_qp else ""
         raise SchemaError(
             f"'{read.path}' has no column of true redshifts that is known by its name "
-            f"({', '.join(REDSHIFT_NAMES[:4])}, ...); name it with --redshift{hint}"
+            f"({', '.join(REDSHIFT_NAMES[:4])}, ...); name it with `redshift=`{hint}"
         )
     return None, None
 
@@ -309,7 +309,7 @@ def _truth_elsewhere(truth: str | os.PathLike[str], redshift: str | None, read: 
     column = _role(info, "redshift", redshift, REDSHIFT_NAMES)
     if column is None:
         raise SchemaError(
-            f"'{info.path}' has no column of true redshifts that is known by its name; name it with --redshift"
+            f"'{info.path}' has no column of true redshifts that is known by its name; name it with `redshift=`"
         )
     if info.n_rows != len(read.usable):
         raise CatalogError(

@@ -5,25 +5,30 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from gpzed._files import reason
 from gpzed.catalog import CONVENTIONS, CatalogInfo, PhotometrySchema, catalog_info, format_of, guess_schema
+from gpzed.catalog._fits import later_tables
 from gpzed.catalog._names import near_misses
-from gpzed.catalog.conventions import EBV_NAMES
-from gpzed.catalog.patterns import parse_translate
+from gpzed.catalog.conventions import EBV_NAMES, ID_NAMES
+from gpzed.catalog.patterns import families, parse_translate
 from gpzed.catalog.schema import find_column
-from gpzed.catalog.units import known_units
+from gpzed.catalog.units import UNIT, check_unit, known_units
 from gpzed.config import SchemaConfig
 from gpzed.errors import CatalogError, DataWarning, SchemaError
 from gpzed.progress import Progress
+from gpzed.workflows.cautions import TARGET_UNITS
 
 _ROLES = ("redshift", "redshift_err", "weight", "id", "ebv")
 _COLUMN_OPTIONS = ("convention", "mag", "flux", "err", "flag", "translate")
 _UNIT_OPTIONS = ("unit", "zero_point")
 _GUESS_OPTIONS = (*_COLUMN_OPTIONS[:-1], *_UNIT_OPTIONS, *_ROLES)
+_MAX_ARRAYS = 6
+"""Columns of arrays that a message names."""
 _MIN_BANDS = 2
 """Bands that a catalogue must have of those of training, if this has as many."""
 
@@ -31,6 +36,37 @@ _MIN_BANDS = 2
 def open_info(path: str | os.PathLike[str], schema: SchemaConfig) -> CatalogInfo:
     """Return columns and number of rows of a catalogue."""
     return catalog_info(path, **schema.access)
+
+
+@contextmanager
+def looking_further(info: CatalogInfo) -> Iterator[None]:
+    """Say of a catalogue in which no bands are recognised where else they may be: in arrays, or in another table."""
+    try:
+        yield
+    except SchemaError as error:
+        if families(info.names):
+            raise
+        if info.arrays:
+            message = _about_arrays(info.arrays)
+        elif info.format == "fits" and (others := later_tables(info.path)):
+            listed = ", ".join(f"HDU {number} ({name})" for number, name in others.items())
+            message = (
+                f"{error.message}. '{info.path}' has other tables: {listed}; gpzed reads the first one. Save the right "
+                f"one by itself; with astropy: Table.read('{info.path}', hdu={next(iter(others))}).write('table.fits')"
+            )
+        else:
+            raise
+        raise SchemaError(message, predicting=error.predicting) from None
+
+
+def _about_arrays(arrays: Mapping[str, int]) -> str:
+    first, count = next(iter(arrays.items()))
+    listed = ", ".join(f"'{name}' of {n}" for name, n in list(arrays.items())[:_MAX_ARRAYS])
+    return (
+        f"no bands were recognised, but columns are arrays of several numbers per row ({listed}); gpzed takes one "
+        f"column per band. Split them; with astropy, where bands are the {count} names: for k, band in "
+        f"enumerate(bands): table[f'{first}_{{band}}'] = table['{first}'][:, k]; likewise the errors"
+    )
 
 
 def resolve_schema(
@@ -70,6 +106,20 @@ def warn_of_lost_bands(
         )
 
 
+def refuse_zero_point(schema: PhotometrySchema, config: SchemaConfig) -> None:
+    """Raise if a zero point is given for magnitudes, or beside a unit."""
+    if config.zero_point is None:
+        return
+    if config.unit is not None:
+        raise SchemaError("`unit` and `zero_point` are both given; one says what the other does: leave one out")
+    if schema.kind == "magnitude":
+        column = next(iter(schema.values.values()))
+        raise SchemaError(
+            f"`zero_point` is {config.zero_point:g}, the AB magnitude of flux 1, but column '{column}' is taken for a "
+            "magnitude; leave it out, or name columns of fluxes with `flux=`"
+        )
+
+
 def matching_schema(
     names: Iterable[str],
     trained: PhotometrySchema,
@@ -83,7 +133,20 @@ def matching_schema(
     about the columns of the photometry, all of it is guessed again. Bands of training that the catalogue does not have,
     or that the user does not name, are absent; the units are those of this catalogue.
     """
-    columns = list(names)
+    if config.unit is not None:
+        check_unit(config.unit)
+    found = _matching(list(names), trained, config, needs_ebv, units)
+    refuse_zero_point(found, config)
+    return found
+
+
+def _matching(
+    columns: list[str],
+    trained: PhotometrySchema,
+    config: SchemaConfig,
+    needs_ebv: bool,
+    units: Mapping[str, str] | None,
+) -> PhotometrySchema:
     bands = _chosen_bands(trained, config)
     said = any(getattr(config, name) is not None for name in _COLUMN_OPTIONS)
     fitting = _bands_of_training(columns, trained, bands)
@@ -226,9 +289,16 @@ def _with_roles(
             stored[role] = None
     if config.redshift is not None and config.redshift_err is None and stored["redshift"] != trained.redshift:
         stored["redshift_err"] = None  # it belongs to the other redshift
+    if stored["id"] is None and config.id is None:
+        stored["id"] = _known(columns, ID_NAMES)
     if needs_ebv and stored["ebv"] is None and config.ebv is None:
-        stored["ebv"] = next((name for known in EBV_NAMES for name in columns if name.lower() == known), None)
+        stored["ebv"] = _known(columns, EBV_NAMES)
     return PhotometrySchema.from_dict(stored)
+
+
+def _known(columns: list[str], names: Iterable[str]) -> str | None:
+    """Return the first column that has one of some names, whatever its letter case."""
+    return next((column for name in names for column in columns if column.lower() == name), None)
 
 
 def target_access(path: str | os.PathLike[str], config: SchemaConfig) -> dict[str, Any]:
@@ -256,4 +326,28 @@ def target_schema(
     try:
         return resolve_schema(columns, said, units)
     except SchemaError as error:
-        raise SchemaError(f"target catalogue: {error.message}") from None
+        failure = error
+    try:  # magnitudes beside fluxes, or the reverse
+        return resolve_schema(columns, dataclasses.replace(said, unit=None, zero_point=None), units)
+    except SchemaError as error:
+        if UNIT in error.suggestion.values():
+            raise SchemaError(f"target catalogue: its fluxes have no unit; {TARGET_UNITS}") from None
+    raise _lost_bands(columns, trained, config, units) or SchemaError(f"target catalogue: {failure.message}")
+
+
+def _lost_bands(
+    columns: list[str], trained: PhotometrySchema, config: SchemaConfig, units: Mapping[str, str] | None
+) -> SchemaError | None:
+    """Return the error to raise if the target lacks only some bands; None if it has too few."""
+    fitting = _bands_of_training(columns, trained, trained.bands)
+    guessed = _guess_some(columns, trained, trained.bands, dataclasses.replace(config, redshift=""), units)
+    there = guessed.observed if guessed is not None and len(guessed.observed) > len(fitting) else fitting
+    if len(there) < _MIN_BANDS:
+        return None
+    lost = [band for band in trained.bands if band not in there]
+    lacking = [name for band in lost for name in _lacking(columns, trained, band)]
+    return SchemaError(
+        f"target catalogue: it lacks band{'s' if len(lost) > 1 else ''} {', '.join(lost)} of the training "
+        f"catalogue (no column {', '.join(map(repr, lacking))}); add it, or train on the bands that both have",
+        {"bands": list(there)},
+    )

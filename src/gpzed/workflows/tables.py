@@ -12,10 +12,19 @@ import numpy as np
 from gpzed._types import AnyArray, BoolArray
 from gpzed.catalog import Catalog, CatalogInfo, Lists, read_catalog
 from gpzed.catalog._arrow import to_arrow
+from gpzed.catalog._names import refuse_repeated
 from gpzed.config import SchemaConfig
 from gpzed.errors import CatalogError
 
 IN_MEMORY = "a table in memory"
+_NAMES = {
+    "pandas": "columns",
+    "polars": "columns",
+    "pyarrow": "column_names",
+    "astropy": "colnames",
+    "gpzed": "names",
+}
+"""Attribute that holds the names of the columns, by library."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +38,7 @@ class Table:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the columns."""
-        attribute = {"astropy": "colnames", "pyarrow": "column_names", "gpzed": "names"}.get(self.library, "columns")
-        names = list(self.data) if isinstance(self.data, Mapping) else getattr(self.data, attribute)
+        names = list(self.data) if isinstance(self.data, Mapping) else getattr(self.data, _NAMES[self.library])
         return tuple(str(name) for name in names)
 
     def __len__(self) -> int:
@@ -73,12 +81,14 @@ def as_table(data: Any, schema: SchemaConfig | None = None) -> Table:
     if is_path(data):
         return Table(read_catalog(data, **(schema or SchemaConfig()).access), "gpzed")
     library = next((kind.__module__.partition(".")[0] for kind in type(data).__mro__ if _is_known(kind)), None)
-    if library in _READERS and hasattr(data, "__getitem__"):
-        return Table(data, str(library))
+    if library is not None and hasattr(data, _NAMES[library]):  # series and single columns have none
+        table = Table(data, library)
+        refuse_repeated(table.names, "`data`")
+        return table
     if isinstance(data, Mapping):
         return Table(data, "")
     raise CatalogError(
-        f"`data` is a {type(data).__module__}.{type(data).__name__}; expected a data frame (pandas, polars, pyarrow), "
+        f"`data` is a {_kind(data)}; expected a data frame (pandas, polars, pyarrow), "
         "an astropy table, a dict of arrays, or the path of a catalogue"
     )
 
@@ -86,6 +96,10 @@ def as_table(data: Any, schema: SchemaConfig | None = None) -> Table:
 def is_path(data: Any) -> bool:
     """Tell whether something is the path of a file, and not a table."""
     return isinstance(data, str | os.PathLike)
+
+
+def _kind(data: Any) -> str:
+    return f"{type(data).__module__.partition('.')[0]}.{type(data).__name__}"
 
 
 def _is_known(kind: type) -> bool:

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpzed._types import BoolArray, FloatArray, IntArray
-from gpzed.catalog import Photometry, PhotometrySchema, catalog_info, extract_photometry, iter_catalog
+from gpzed.catalog import Photometry, PhotometrySchema, Scale, catalog_info, extract_photometry, iter_catalog
 from gpzed.catalog.photometry import SentinelReport, Status
-from gpzed.config import RunConfig
+from gpzed.config import RunConfig, SchemaConfig
 from gpzed.errors import CatalogError, ConfigError, ConvergenceWarning
 from gpzed.features import MAX_TARGET_ROWS, Split, fit_transformer, photometry_rows, target_weights
 from gpzed.features.bands import POGSON
@@ -22,7 +22,7 @@ from gpzed.features.fluxes import Survey
 from gpzed.features.labels import Labels
 from gpzed.model.coverage import fit_coverage
 from gpzed.progress import Progress
-from gpzed.workflows.cautions import warn_all
+from gpzed.workflows.cautions import TARGET_UNITS, refuse_other_units, units_are_stated, warn_all
 from gpzed.workflows.inputs import ebv_of, needed_columns
 from gpzed.workflows.schema import target_access, target_schema
 from gpzed.workflows.simulated import MAX_UNEXPLAINED, simulated_galaxies
@@ -122,7 +122,9 @@ def adapt(
     For a plan alone, nothing is trained, and rows stay as they are.
     """
     options, rng = config.target, np.random.default_rng([config.seed, 16])
-    photometry, ebv = read_target(config, trained, target)
+    photometry, ebv, stated = read_target(config, trained, target)
+    scale = Scale.of(photometry_rows(rows.photometry, rows.split.train)).summary()
+    refuse_other_units(scale, Scale.of(photometry), options.catalogue, stated, TARGET_UNITS)
     coefficients = np.array([config.features.extinction.get(band, 0.0) for band in trained.bands])
     training = Survey.of(rows.photometry, None if rows.ebv is None else np.nan_to_num(rows.ebv)[:, None] * coefficients)
     survey = Survey.of(photometry, None if ebv is None else np.nan_to_num(ebv)[:, None] * coefficients)
@@ -177,8 +179,13 @@ def adapt(
     return rows, report
 
 
-def read_target(config: RunConfig, trained: PhotometrySchema, target: Any) -> tuple[Photometry, FloatArray | None]:
-    """Return photometry and E(B-V) of at most `MAX_TARGET_ROWS` rows of the target catalogue, drawn at random."""
+def read_target(
+    config: RunConfig, trained: PhotometrySchema, target: Any
+) -> tuple[Photometry, FloatArray | None, bool]:
+    """Return photometry and E(B-V) of at most `MAX_TARGET_ROWS` rows of the target catalogue, drawn at random.
+
+    The last says whether the catalogue tells its units; what the user says of units is of the training catalogue.
+    """
     path = config.target.catalogue
     given = None if target is None else as_table(target)
     access = {} if given is not None else target_access(path, config.schema)
@@ -201,7 +208,8 @@ def read_target(config: RunConfig, trained: PhotometrySchema, target: Any) -> tu
     found = concatenated(parts) if parts else None
     if found is None or not len(found):
         raise CatalogError("the target catalogue has no usable rows; expected photometry in the bands of the model")
-    return found, np.concatenate(dust) if needs_ebv else None
+    stated = units_are_stated(schema, SchemaConfig(), info.units)
+    return found, np.concatenate(dust) if needs_ebv else None, stated
 
 
 def concatenated(parts: list[Photometry]) -> Photometry:

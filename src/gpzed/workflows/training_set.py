@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from gpzed.catalog import (
     SentinelReport,
     address_of,
     extract_photometry,
+    is_address,
     local_path,
     read_catalog,
 )
@@ -37,7 +39,7 @@ from gpzed.features import (
 )
 from gpzed.features.labels import Labels
 from gpzed.progress import Progress
-from gpzed.workflows.cautions import training_cautions, warn_all
+from gpzed.workflows.cautions import refuse_fluxes, training_cautions, units_are_stated, warn_all
 from gpzed.workflows.fit_features import fit_features
 from gpzed.workflows.inputs import ebv_of, needed_columns
 from gpzed.workflows.labels import doubt_by_quality, label_columns, labels_of, with_labels
@@ -49,7 +51,8 @@ from gpzed.workflows.redshifts import (
     repeats_text,
     valid_redshifts,
 )
-from gpzed.workflows.schema import open_info, resolve_schema, warn_of_lost_bands
+from gpzed.workflows.schema import looking_further, open_info, refuse_zero_point, resolve_schema, warn_of_lost_bands
+from gpzed.workflows.simulated import OWN
 from gpzed.workflows.tables import as_table, is_path
 from gpzed.workflows.target import Rows, TargetReport, adapt
 
@@ -132,7 +135,9 @@ def prepare(
     data = local_path(data)
     given = None if is_path(data) else as_table(data)
     info = open_info(data, config.schema) if given is None else given.info()
-    schema = resolve_schema(info.names, config.schema, info.units)
+    with looking_further(info):
+        schema = resolve_schema(info.names, config.schema, info.units)
+    refuse_zero_point(schema, config.schema)
     warn_of_lost_bands(info.names, schema, config.schema, progress)
     columns = used_columns(info, schema, config)
     if given is not None:
@@ -166,11 +171,13 @@ def prepare_table(
 
     For a plan nothing is trained.
     """
+    _check_target(config)
     digest = table_hash(table)
     used_columns(info, schema, config)
     refuse_velocities(
         table.floats(str(schema.redshift)), str(schema.redshift), info.path, info.units.get(str(schema.redshift))
     )
+    refuse_fluxes(table, schema, info.path, units_are_stated(schema, config.schema, info.units))
     table, learned = with_labels(table, schema, config)
     table, counts, found = usable_rows(table, schema, config, warn=True)
     labels = labels_of(table, schema)
@@ -189,8 +196,6 @@ def prepare_table(
     warn_all(training_cautions(scale, len(split.train), info.path))
     redshifts = (float(z.min()), float(z.max()))
     rows, report = Rows(photometry, ebv, labels, split, _weights(table, schema, config.weights, z, split)), None
-    if config.target.simulated and not config.target.catalogue:
-        raise ConfigError("`simulated` is given but no target; name the survey that the model is for: --target")
     if config.target.catalogue:
         rows, report = adapt(rows, schema, config, target, progress or Progress(), is_plan=is_plan)
     train = rows.split.train
@@ -237,6 +242,22 @@ def usable_rows(
         warn_all(repeats_text(repeats, table.provenance.path or "the catalogue"))
     usable = measured & ~repeats.contradicting
     return kept if usable.all() else kept.take(usable), counts, found
+
+
+def _check_target(config: RunConfig) -> None:
+    """Refuse what says how to look like a target where there is none, and a simulated catalogue that is not there."""
+    options = config.target
+    said = "`simulated` is given" if options.simulated else ""
+    if options.adapt in ("dim", "weights"):
+        said = f"`adapt` is {options.adapt}"
+    if said and not options.catalogue:
+        raise ConfigError(f"{said} but no target; name the survey that the model is for with `target=`")
+    path = "" if options.simulated in OWN or is_address(options.simulated) else options.simulated
+    if path and not Path(path).exists():
+        raise CatalogError(
+            f"simulated catalogue '{path}' does not exist; expected a file, or {' or '.join(OWN)} for galaxies that "
+            "gpzed simulates itself"
+        )
 
 
 def _split(table: Catalog, config: RunConfig) -> Split:
