@@ -25,7 +25,7 @@ from committee import COMMAND, make_rows, run_script
 from common import OTHER_HELP, emit, environment, other_version
 from gpzed.catalog import Catalog, write_catalog
 
-BANDS = "ugrizyjhkabcdefglmnopqst"
+BANDS = "ugrizyjhkabcdeflmnopqstv"
 
 
 def simulated(n: int, d: int, patterns: int, seed: int) -> Catalog:
