@@ -221,7 +221,17 @@ LISTED = (
     times("versus", "versus", ("",), 900),
     times("stages", "stages", ("",), 300),
     times("pipeline", "pipeline", ("--rows 4000000 --model paper", "--rows 500000"), 60),
-    times("dask", "dask_cluster", ("--patterns --repeat 20", "--n 1000000 --repeat 4", "--predict --n 400000"), 90),
+    times(
+        "dask",
+        "dask_cluster",
+        (
+            "--patterns --repeat 20",
+            "--patterns --shards 8 --repeat 20",
+            "--n 1000000 --repeat 4",
+            "--predict --n 400000",
+        ),
+        90,
+    ),
     times("ten_billion", "ten_billion", ("docs/results/dask.jsonl",), 20),
     Experiment(
         "faults",
