@@ -26,7 +26,7 @@ def missing_column_message(name: str, names: Sequence[str], where: str) -> str:
 
 
 def refuse_repeated(names: Iterable[str], where: str) -> None:
-    """Raise if a name stands for two columns: which of them is meant nobody can tell."""
+    """Raise if two columns have the same name."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise CatalogError(f"{where}: column {twice[0]!r} appears twice; rename one")

@@ -24,7 +24,7 @@ SHARE = 0.2
 MAX_SHIFT, MAX_BAND_SHIFT = 6.0, 4.0
 """Magnitudes by which no catalogue differs from its training set: in all bands, and in one band against the others."""
 NO_MAGNITUDES = (-1.0, 5.0), (40.0, np.inf)
-"""Where the fluxes of galaxies lie in the usual units, and their magnitudes never; instrumental ones are lower."""
+"""Fluxes of galaxies lie here in the usual units, magnitudes never; instrumental ones are lower."""
 MAX_NO_MAGNITUDES = 0.1
 """Share of such values in every band that no catalogue of magnitudes has."""
 MIN_ROWS = 50
@@ -93,7 +93,7 @@ def strange_units(schema: PhotometrySchema, config: SchemaConfig, units: Mapping
 
 
 def refuse_fluxes(table: Catalog, schema: PhotometrySchema, where: str, stated: bool) -> None:
-    """Raise if many values in every band can be no magnitudes though their names say so, and nobody says that they are.
+    """Raise if many values in every band cannot be magnitudes although their names say so, and no unit confirms it.
 
     Every value of a column counts once, so that no number that stands for a missing one decides.
     """
@@ -115,7 +115,7 @@ def refuse_fluxes(table: Catalog, schema: PhotometrySchema, where: str, stated: 
 
 
 def _no_magnitudes(values: FloatArray) -> float | None:
-    """Return the share of the values that can be no magnitudes of galaxies; None if there are too few to tell."""
+    """Return the share of the values that cannot be magnitudes of galaxies; None if there are too few to tell."""
     known = np.unique(values[np.isfinite(values)])
     strange = np.zeros(len(known), dtype=bool)
     for low, high in NO_MAGNITUDES:

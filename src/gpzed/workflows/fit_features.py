@@ -24,12 +24,9 @@ def fit_features(
     catalogue it never does: its errors may be of another depth.
     """
     options = config.features
-    rng = np.random.default_rng(config.seed)
-    chosen = np.sort(rng.permutation(len(photometry))[:MAX_ROWS])
-    part, part_ebv = photometry_rows(photometry, chosen), None if ebv is None else ebv[chosen]
     if options.errors == "excess":
         asked = fit_transformer(photometry, options, ebv)
-        if not says_something(asked.transform(part, part_ebv).X[:, -1]):
+        if not says_something(asked.transform(photometry, ebv).X[:, -1]):
             raise ConfigError('`errors` is "excess" but they follow from the magnitudes; set it to "auto" or "none"')
         return asked, '"excess", as asked'
     if options.errors != "auto":
@@ -42,6 +39,9 @@ def fit_features(
     if len(photometry) < MIN_ROWS:
         return plain, f"no input: fewer than {MIN_ROWS:,} rows cannot tell whether one would help"
     richer = fit_transformer(photometry, replace(options, errors="excess"), ebv)
+    rng = np.random.default_rng(config.seed)
+    chosen = np.sort(rng.permutation(len(photometry))[:MAX_ROWS])
+    part, part_ebv = photometry_rows(photometry, chosen), None if ebv is None else ebv[chosen]
     before, after = (transformer.transform(part, part_ebv).X for transformer in (plain, richer))
     if not says_something(after[:, -1]):
         return plain, "no input: they follow from the magnitudes"
