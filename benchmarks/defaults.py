@@ -35,7 +35,7 @@ SCORES = (
     *("rmse", "mll", "crps", "cde_loss", "fr_0.15", "fr_0.05", "sigma_nmad", "bias"),
     *("pit_ks", "coverage_68", "coverage_95"),
 )
-POINTS = ("best", "mean", "median", "mode")
+POINTS = ("best", "safe", "mean", "median", "mode")
 KNEES = (0.02, 0.1, 0.2)
 """Of other losses behind `best`; its own is 0.05."""
 

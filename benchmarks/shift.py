@@ -4,7 +4,8 @@
 
 One JSON line for each run: scores of the challenge, the mean error of tomographic means (five bins of equal numbers,
 ``|d<z>| / (1 + <z>)``), the share of objects in their central 68 % by magnitude, and the part of the outliers that is
-lost by leaving out the tenth of greatest risk (`z_risk`). Any folder with files of the same names will do.
+lost by leaving out the tenth of greatest risk (`z_risk`); outliers and FR0.05 of both redshifts of least loss. Any
+folder with files of the same names will do.
 """
 
 from __future__ import annotations
@@ -79,8 +80,16 @@ def scores(z: np.ndarray, magnitude: np.ndarray, prediction: Prediction) -> dict
     inside = np.abs(prediction.cdf(z) - 0.5) < 0.34
     cells = [(magnitude >= low) & (magnitude < high) for low, high in pairwise(EDGES)]
     risk, outlier = outlier_risk(prediction), np.abs(prediction.z_phot - z) > OUTLIER * (1.0 + z)
+    quoted = {}
+    for point in ("best", "safe"):
+        error = np.abs(getattr(prediction, point) - z) / (1.0 + z)
+        quoted |= {
+            f"outliers_{point}": float(np.mean(error > OUTLIER)),
+            f"fr_0.05_{point}": 100 * float(np.mean(error < 0.05)),
+        }
     return {
         **{score: round(float(found[score]), 4) for score in SCORES},
+        **{score: round(value, 4) for score, value in quoted.items()},
         "tomographic_means": round(tomography(z, prediction), 4),
         "coverage_68_by_magnitude": [round(float(inside[cell].mean()), 3) for cell in cells if cell.any()],
         "rejected_outliers": round(float(np.mean((risk > np.quantile(risk, 0.9))[outlier])), 3),

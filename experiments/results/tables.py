@@ -124,6 +124,9 @@ TABLES: dict[str, View] = {
     "shift": View(
         "shift shift-rivals", ("run",), ("outliers_0.2", "mll", "crps", "cde_loss", "pit_ks", "tomographic_means")
     ),
+    "shift-points": View(
+        "shift shift-rivals", ("run",), ("outliers_best", "outliers_safe", "fr_0.05_best", "fr_0.05_safe")
+    ),
     "shift-cells": View("shift", ("run",), tuple(f"coverage_68_by_magnitude.{cell}" for cell in range(6))),
     "cuts": View(
         "cuts",

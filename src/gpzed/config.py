@@ -104,8 +104,9 @@ class SchemaConfig:
         return {"format": self.format, "hdf5_group": self.hdf5_group}
 
 
-Point = Literal["best", "mean", "median", "mode"]
+Point = Literal["best", "safe", "mean", "median", "mode"]
 Pdf = Literal["mixture", "full", "grid", "quantiles", "none"]
+PDF_GRID = (0.0, 3.0, 301.0)
 
 
 @dataclass(frozen=True)
@@ -114,9 +115,10 @@ class PredictConfig:
 
     Parameters
     ----------
-    point : {"best", "mean", "median", "mode"}
-        What is written as z_phot: the redshift of least expected loss (`gpzed.Prediction.best`), or another number from
-        the density.
+    point : {"best", "safe", "mean", "median", "mode"} or None
+        What is written as z_phot: the redshift of least expected loss ("best", see `gpzed.Prediction.best`), the same
+        with errors beyond 0.2 (1 + z) costing twice as much ("safe"), or another number from the density. If left out:
+        "safe" for a model trained for a target, else "best".
     positive : bool
         Whether densities are cut at zero redshift, exactly.
     quantiles : list of float
@@ -126,8 +128,8 @@ class PredictConfig:
         z_pdf_std ("mixture"); every Gaussian of the committee ("full"); on a grid, in the list z_pdf ("grid"); five
         quantiles ("quantiles"); not at all ("none"). If left out: "mixture", "quantiles" in CSV, "none" for a model of
         one Gaussian, which mean and standard deviation tell.
-    pdf_grid : list of float
-        First and last redshift of the grid, and the number of points.
+    pdf_grid : list of float or None
+        With pdf = "grid": first and last redshift of the grid, and the number of points; 0, 3, 301 if left out.
     columns : list of str or None
         Input columns to copy to the output; all if left out, none if empty.
     chunk_rows : int or None
@@ -140,27 +142,29 @@ class PredictConfig:
         near-identical Gaussians are merged, take their place.
     """
 
-    point: Point = "best"
+    point: Point | None = None
     positive: bool = True
     quantiles: tuple[float, ...] = ()
     pdf: Pdf | None = None
-    pdf_grid: tuple[float, ...] = (0.0, 3.0, 301.0)
+    pdf_grid: tuple[float, ...] | None = None
     columns: tuple[str, ...] | None = None
     chunk_rows: int | None = None
     risk: bool = False
     exact: bool = False
 
     def __post_init__(self) -> None:
-        if self.point not in get_args(Point):
+        if self.point is not None and self.point not in get_args(Point):
             raise ConfigError(f"`point` is {self.point!r}; expected one of {', '.join(get_args(Point))}")
         if self.pdf is not None and self.pdf not in get_args(Pdf):
             raise ConfigError(f"`pdf` is {self.pdf!r}; expected one of {', '.join(get_args(Pdf))}")
-        ends = self.pdf_grid
+        ends = self.pdf_grid or PDF_GRID
         if len(ends) != 3 or not ends[0] < ends[1] or ends[2] != int(ends[2]) or not 2 <= ends[2] <= 10_000:
             raise ConfigError(
                 f"`pdf_grid` is {', '.join(f'{x:g}' for x in ends)}; expected the first redshift, the last, and the "
                 "number of points (2 to 10000), like 0, 3, 301"
             )
+        if self.pdf_grid is not None and self.pdf != "grid":
+            raise ConfigError("`pdf_grid` is the grid of densities on one; add `pdf` 'grid', or leave it out")
         bad = [level for level in self.quantiles if not 0.0 < level < 1.0]
         if bad:
             raise ConfigError(f"`quantiles` has {bad[0]:g}; expected levels above 0 and below 1, like 0.16")
@@ -174,7 +178,7 @@ class PredictConfig:
     @property
     def grid(self) -> FloatArray:
         """Redshifts of the grid."""
-        low, high, n = self.pdf_grid
+        low, high, n = self.pdf_grid or PDF_GRID
         return np.linspace(low, high, int(n))
 
 

@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from gpzed.compiled import binding
 from gpzed.prediction import GriddedPrediction, Prediction
 from gpzed.prediction.mixture import build, component_quantile
-from gpzed.prediction.point import KNEE, best_points, least_loss, nodes_of
+from gpzed.prediction.point import FAR, FAR_COST, KNEE, RAMP, best_points, expected_loss, least_loss, nodes_of
 
 GRID = np.linspace(0.0, 8.0, 40_001)
 
@@ -132,6 +132,51 @@ def test_search_ends_at_the_minimum(monkeypatch: pytest.MonkeyPatch) -> None:
             assert np.all(loss(best) <= loss(best + step) + 1e-15)
 
 
+def far_loss(d: np.ndarray) -> np.ndarray:
+    size = np.abs(d)
+    return huber(d) / KNEE + FAR_COST * np.interp(size, [FAR - RAMP / 2, FAR + RAMP / 2], [0.0, 1.0])
+
+
+@pytest.mark.parametrize("K", [1, 2, 5])
+def test_safe_is_the_minimum_of_a_loss_with_several(K: int) -> None:
+    prediction = make(n=30, K=K, seed=K, lower=0.0)
+    z = GRID[:16_000:8]  # to 3.2
+    d = (z[:, None] - z) / (1.0 + z[:, None])
+    for p, safe in zip(prediction.pdf_grid(z), prediction.safe, strict=True):
+        loss = p @ far_loss(d) / p.sum()
+        assert np.interp(safe, z, loss) < loss.min() + 0.002
+
+
+def test_far_errors_are_fewer_where_they_cost_more() -> None:
+    prediction = make(n=4000, K=4, seed=2, lower=0.0)
+    z = prediction.sample(random_state=0)[:, 0]
+    far = {name: np.mean(np.abs(getattr(prediction, name) - z) > FAR * (1.0 + z)) for name in ("best", "safe", "mean")}
+    assert far["safe"] < 0.97 * far["best"] < far["mean"]
+    narrow = Prediction.gaussian([0.7], 0.0, 0.02**2, lower=0.0)
+    assert narrow.safe == narrow.best  # nothing is far
+
+
+@pytest.mark.parametrize("lower", [None, 0.0])
+@pytest.mark.parametrize(("K", "n"), [(1, 3), (2, 500), (25, 200)])
+def test_compiled_safe_points_are_as_good_as_those_of_numpy(
+    lanes: None, monkeypatch: pytest.MonkeyPatch, K: int, n: int, lower: float | None
+) -> None:
+    rng = np.random.default_rng(K)
+    weights, stds = rng.dirichlet(np.full(K, 0.3), n), np.exp(rng.uniform(np.log(0.005), np.log(0.5), (n, K)))
+    means = rng.uniform(-0.2, 2.5, (n, K))
+    z, p = nodes_of(build(weights, means, stds, lower), K)
+    compiled = best_points(weights, means, stds, lower, far_cost=FAR_COST)
+    monkeypatch.setattr(binding, "_library", None)
+    ours = best_points(weights, means, stds, lower, far_cost=FAR_COST)
+    losses = [expected_loss(z, p, point, KNEE, FAR_COST) for point in (compiled, ours)]
+    assert_allclose(*losses, atol=2e-5)
+    assert np.mean(np.abs(compiled - ours) < 1e-3) > 0.97  # others have two minima alike
+    for rows in (slice(0, 1), slice(1, 40)):
+        np.testing.assert_array_equal(
+            ours[rows], best_points(weights[rows], means[rows], stds[rows], lower, far_cost=FAR_COST)
+        )
+
+
 def test_points_without_weight_do_not_pull() -> None:
     z, p = np.array([[0.5, 0.5, 7.0]]), np.array([[0.5, 0.5, 0.0]])
     assert_allclose(least_loss(z, p), 0.5)
@@ -141,15 +186,17 @@ def test_tabulated_density_has_the_same_point() -> None:
     prediction = make(K=3, seed=3, lower=0.0)
     table = GriddedPrediction(GRID[::20], prediction.pdf_grid(GRID[::20]))
     assert_allclose(table.best, prediction.best, atol=0.01)
+    assert np.mean(np.abs(table.safe - prediction.safe) < 0.02) > 0.9  # the rest has two minima alike
 
 
 def test_best_does_not_depend_on_the_other_objects() -> None:
     prediction = make(n=300, K=25, lower=0.0)
     for rows in (slice(7, 9), slice(0, 150), [3, 299]):
         np.testing.assert_array_equal(prediction[rows].best, prediction.best[rows])
+        np.testing.assert_array_equal(prediction[rows].safe, prediction.safe[rows])
 
 
-@pytest.mark.parametrize("name", ["best", "mean", "median", "mode"])
+@pytest.mark.parametrize("name", ["best", "safe", "mean", "median", "mode"])
 def test_quoted_redshift_is_the_one_asked_for(name: str) -> None:
     prediction = make(point=name, lower=0.0)
     assert_allclose(prediction.z_phot, getattr(prediction, name))

@@ -102,5 +102,5 @@ def test_words_may_be_written_as_on_the_command_line(tmp_path: Path) -> None:
 
 
 def test_an_unknown_point_is_refused_in_a_script_too() -> None:
-    with pytest.raises(ConfigError, match="`point` is 'average'; expected one of best, mean, median, mode"):
+    with pytest.raises(ConfigError, match="`point` is 'average'; expected one of best, safe, mean, median, mode"):
         PredictConfig(point="average")  # type: ignore[arg-type]

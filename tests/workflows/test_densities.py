@@ -290,7 +290,7 @@ def test_many_rows_become_an_ensemble_without_a_loop(folder: Path, full: Any) ->
 @pytest.mark.parametrize("name", ["out.parquet", "out.hdf5", "apart.parquet", "grid.parquet"])
 def test_files_become_ensembles(folder: Path, full: Any, tmp_path: Path, name: str) -> None:
     pytest.importorskip("qp")
-    options = PredictConfig(pdf="grid" if name.startswith("grid") else "mixture", pdf_grid=(0.0, 3.0, 301))
+    options = PredictConfig(pdf="grid") if name.startswith("grid") else PredictConfig(pdf="mixture")
     apart = tmp_path / "pdfs.parquet" if name.startswith("apart") else None
     predict(folder / "model.gpzed", folder / "survey.parquet", tmp_path / name, options, pdf_file=apart)
     ensemble = read_ensemble(tmp_path / name)
@@ -368,4 +368,6 @@ def test_options_are_checked() -> None:
         PredictConfig(pdf="all")  # type: ignore[arg-type]
     for bad in ((0.0, 3.0), (3.0, 0.0, 10.0), (0.0, 3.0, 1.0), (0.0, 3.0, 2.5)):
         with pytest.raises(ConfigError, match=r"`pdf_grid` is .* expected the first redshift"):
-            PredictConfig(pdf_grid=bad)
+            PredictConfig(pdf="grid", pdf_grid=bad)
+    with pytest.raises(ConfigError, match=r"`pdf_grid` is the grid of densities on one; add `pdf` 'grid'"):
+        PredictConfig(pdf_grid=(0.0, 3.0, 301.0))

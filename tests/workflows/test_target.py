@@ -11,7 +11,7 @@ import pytest
 import gpzed
 from gpzed.catalog import Catalog
 from gpzed.cli import main
-from gpzed.config import RunConfig
+from gpzed.config import PredictConfig, RunConfig
 from gpzed.errors import CatalogError, ConfigError, DataWarning, SchemaError
 from gpzed.evaluation import evaluate
 from gpzed.features.bands import POGSON
@@ -80,6 +80,15 @@ def test_dimmed_galaxies_beat_the_training_rows_alone(sky: dict[str, dict[str, n
     assert "rows are made of galaxies dimmed by" in str(target)
     assert report.to_dict()["target"]["n_dimmed"] == target.n_dimmed == 5000
     assert "validation" in report.scores  # held-out galaxies, dimmed
+    for options, name in (
+        (None, "safe"),
+        (PredictConfig(quantiles=(0.5,)), "safe"),
+        (PredictConfig(point="best"), "best"),
+    ):
+        out = model.predict(sky["faint"], options)
+        np.testing.assert_array_equal(out["z_phot"], getattr(out.prediction, name).astype(np.float32))
+    assert np.mean(out.prediction.safe != out.prediction.best) > 0.1
+    assert model.predict(sky["faint"]).metadata["gpzed_point"] == "safe"
 
 
 def test_a_target_like_the_training_rows_changes_nothing(sky: dict[str, dict[str, np.ndarray]]) -> None:

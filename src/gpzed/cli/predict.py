@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -106,7 +107,6 @@ def command(model: str, catalogue: str, output: str, **given: Any) -> int:
 def _options(config: RunConfig, given: dict[str, Any]) -> PredictConfig:
     """Return what to write: the command line wins over the configuration, and this over the model file."""
     chosen = values_of("predict", given) | ({"columns": ()} if given["no_passthrough"] else {})
-    options = config.override("predict", **chosen).predict
-    if "pdf_grid" in chosen and options.pdf != "grid":
-        raise click.UsageError("--pdf-grid is the grid of densities on one; add --pdf grid, or leave it out")
-    return options
+    if chosen.get("pdf", "grid") != "grid":  # nor on a grid that the configuration has
+        config = replace(config, predict=replace(config.predict, pdf_grid=None))
+    return config.override("predict", **chosen).predict

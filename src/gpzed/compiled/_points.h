@@ -81,6 +81,61 @@ static double NAME(enter_mixture)(const struct points *c, size_t row, size_t lan
     return origin;
 }
 
+/* The expected loss, over the knee, with the cost of far errors. The third number of a node is its probability here. */
+TARGET INLINE crowd NAME(expected_loss)(const struct points *c, const crowd *nodes, const crowd *end, crowd point)
+{
+    const float knee = (float)c->knee, cost = (float)c->far_cost, from = (float)c->far_from;
+    const float per_error = (float)(1.0 / (c->far_to - c->far_from));
+    crowd loss = ALL(0.0f);
+    for (const crowd *node = nodes; node < end; node += 3) {
+        crowd d = (node[0] - point) * node[1], size = SELECT(d < 0.0f, -d, d), far = (size - from) * per_error;
+        crowd near = SELECT(size < knee, size, ALL(knee));
+        far = SELECT(far < 0.0f, ALL(0.0f), far);
+        far = SELECT(far > 1.0f, ALL(1.0f), far);
+        loss += node[2] * (near * (size - 0.5f * near) * (1.0f / knee) + cost * far);
+    }
+    return loss;
+}
+
+/* The points of least expected loss where far errors cost more. There are several minima: points at even distances are tried,
+ * then both sides of the best, ever closer; none where hardly anything is far from `point`. */
+TARGET static crowd NAME(safest)(const struct points *c, crowd *nodes, crowd *end, crowd point)
+{
+    crowd total = ALL(0.0f), first = total, second = total, beyond = total, lowest = ALL(INFINITY), highest = -lowest;
+    for (crowd *node = nodes; node < end; node += 3) {
+        crowd p = node[2] / node[1], d = (node[0] - point) * node[1];
+        crowd_mask is_far = (d > (float)c->far_from) | (d < -(float)c->far_from);
+        lowest = SELECT((p > 0.0f) & (node[0] < lowest), node[0], lowest);
+        highest = SELECT((p > 0.0f) & (node[0] > highest), node[0], highest);
+        total += p, first += p * node[0], second += p * node[0] * node[0], beyond += SELECT(is_far, p, ALL(0.0f));
+        node[2] = p;
+    }
+    crowd_mask searched = beyond > (float)c->far_share * total;
+    if (!NAME(any_row)(searched))
+        return point;
+    crowd mean = first / total, variance = second / total - mean * mean, reach;
+    for (size_t i = 0; i < CROWD; i++)
+        reach[i] = variance[i] > 0.0f ? (float)c->far_stds * sqrtf(variance[i]) : 0.0f;
+    lowest = SELECT(mean - reach > lowest, mean - reach, lowest);
+    highest = SELECT(mean + reach < highest, mean + reach, highest);
+    crowd best = point, step = (highest - lowest) / (float)c->far_steps, least = NAME(expected_loss)(c, nodes, end, point);
+    for (size_t i = 0; i <= c->far_steps; i++) {
+        crowd other = lowest + (float)i * step, loss = NAME(expected_loss)(c, nodes, end, other);
+        best = SELECT(loss < least, other, best);
+        least = SELECT(loss < least, loss, least);
+    }
+    for (size_t i = 0; i < c->far_halvings; i++) {
+        crowd middle = best;
+        step *= 0.5f;
+        for (int side = -1; side <= 1; side += 2) {
+            crowd other = middle + (float)side * step, loss = NAME(expected_loss)(c, nodes, end, other);
+            best = SELECT(loss < least, other, best);
+            least = SELECT(loss < least, loss, least);
+        }
+    }
+    return SELECT(searched, best, point);
+}
+
 /* The points of least expected loss, by Newton's method kept between bounds, then by bisection. */
 TARGET static int NAME(points)(const struct points *c)
 {
@@ -140,6 +195,8 @@ TARGET static int NAME(points)(const struct points *c)
             point = SELECT(moving, next, point);
             moving &= (moved > tolerance) | (moved < -tolerance);
         }
+        if (c->far_cost > 0.0)
+            point = NAME(safest)(c, nodes, end, point);
         memcpy(found, &point, sizeof found);
         for (size_t i = 0; i < rows; i++)
             c->points[row[i]] = origin[i] + (double)found[i];

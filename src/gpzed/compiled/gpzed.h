@@ -391,6 +391,9 @@ struct points {
     size_t newton_steps, max_steps, n_cuts;
     double lower, uncut;                          /* where densities are cut, or -inf */
     double knee, smallest, negligible, light, tolerance;
+    size_t far_steps, far_halvings;
+    double far_cost, far_from, far_to;            /* what errors beyond these cost more, in units of the knee; 0 for nothing */
+    double far_share, far_stds;                   /* share of a density that is worth a search, and how far that goes */
     double first_cut, cuts_per_unit;              /* of the tables */
     const double *weights, *means, *stds;         /* (n, K) */
     const double *t, *above, *share;              /* (G + g): nodes of a Gaussian, probability above, weight */

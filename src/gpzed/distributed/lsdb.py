@@ -150,7 +150,7 @@ def predict(
         NestedFrame the Gaussians are one nested column, ``z_pdf``, with the fields ``weight``, ``mean`` and ``std``.
     """
     trained = _resolve(model)
-    options = settled(options or trained.config.predict, trained.n_components)
+    options = settled(trained.asked(options), trained.n_components)
     names = [str(name) for name in frame.columns]
     found = _schema(names, trained, schema)
     kept = names if options.columns is None else [name for name in names if name in options.columns]

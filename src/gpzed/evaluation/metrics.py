@@ -35,7 +35,7 @@ from gpzed.evaluation.reductions import (
 )
 from gpzed.prediction import Prediction
 
-PointEstimate: TypeAlias = Literal["z_phot", "best", "mean", "median", "mode"]
+PointEstimate: TypeAlias = Literal["z_phot", "best", "safe", "mean", "median", "mode"]
 PerObject: TypeAlias = Callable[[FloatArray, Prediction], FloatArray]
 Reduction: TypeAlias = Callable[[FloatArray, FloatArray], float]
 

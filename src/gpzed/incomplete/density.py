@@ -162,9 +162,9 @@ class Density:
         not depend on the rows that come with it, not by a bit.
         """
         missing = np.isnan(X)
-        touched = np.flatnonzero(missing.any(axis=1))
-        if not len(touched):
+        if not missing.any():
             return X
+        touched = np.flatnonzero(missing.any(axis=1))
         filled, mean = X.copy(), self.mean
         patterns, which = np.unique(missing[touched], axis=0, return_inverse=True)
         slopes = self.regress(~patterns, ridge=0.0).slopes[:, 0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -51,10 +52,16 @@ class Standardisation:
     def parts(self, X: FloatArray, X_std: FloatArray | None = None) -> tuple[RowParts, PatternTable]:
         """Parts of raw rows, and the blurs of rows among them; in prediction."""
         if X_std is not None:
-            parts = parts_with_errors(X, X_std, self.inputs, self.whitening)
-            return parts, PatternTable(self.inputs, self.whitening, ())
+            return parts_with_errors(X, X_std, self.inputs, self.whitening), self._complete
+        if not np.isnan(X).any():
+            return RowParts(self.whitening(X)), self._complete
         table = PatternTable(self.inputs, self.whitening, patterns_of(X)[0])
         return table.parts(X), table
+
+    @cached_property
+    def _complete(self) -> PatternTable:
+        """The table of rows without gaps."""
+        return PatternTable(self.inputs, self.whitening, ())
 
     def expected(self, X: FloatArray, X_std: FloatArray | None = None) -> FloatArray:
         """Whitened inputs (n, d), expected ones where raw inputs are missing or noisy."""

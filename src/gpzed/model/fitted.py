@@ -212,8 +212,13 @@ class FittedModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 "`predict`, or call this on one partition at a time."
             )
         X = self._check_inputs(X)
-        errors = self._check_errors(X_std, X)
-        return self.committee_.predict(X, Team(self.n_threads), errors, exact=exact, lean=lean)
+        return self.predict_checked(X, self._check_errors(X_std, X), exact=exact, lean=lean)
+
+    def predict_checked(
+        self, X: FloatArray, X_std: FloatArray | None = None, *, exact: bool = False, lean: bool = False
+    ) -> Prediction:
+        """Do the same for float64 arrays that are known to be as expected: checks take a tenth of the time."""
+        return self.committee_.predict(X, Team(self.n_threads), X_std, exact=exact, lean=lean)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: int | np.random.Generator | None = 0) -> FloatArray:
         """Draw functions from the model that predicts, without observation noise, and give their values at X.

@@ -97,15 +97,18 @@ class Member:
         assert self.posterior is not None
         return self.posterior
 
-    @property
+    @cached_property
     def state(self) -> State:
         """Parameters as the kernels want them, noise correction included."""
-        return self.make_state(())
+        return make_state(self._corrected, self.layout)
 
     def make_state(self, blurs: Sequence[Blur]) -> State:
         """As `state`, for rows with several blurs."""
-        corrected = replace(self.parameters, b=self.parameters.b + self.noise_correction)
-        return make_state(corrected, self.layout, blurs=blurs)
+        return make_state(self._corrected, self.layout, blurs=blurs) if blurs else self.state
+
+    @property
+    def _corrected(self) -> Parameters:
+        return replace(self.parameters, b=self.parameters.b + self.noise_correction)
 
     @property
     def n_inputs(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, Literal, NoReturn, SupportsIndex
 
 import numpy as np
@@ -178,12 +177,11 @@ class GriddedPrediction(Prediction):
             out[rows] = self.grid[i] + np.minimum(step, width[i])
         return out
 
-    @cached_property
-    def best(self) -> FloatArray:
-        """Redshift of least expected loss, shape (n,), as of `Prediction`, to within the spacing of the grid."""
+    def _least_loss(self, far_cost: float) -> FloatArray:
+        """Return the redshift of least expected loss to within the spacing of the grid."""
         out = np.empty(len(self))
         for rows in row_chunks(len(self), 4 * len(self.grid)):
-            out[rows] = best_of_table(self.means[rows], self.weights[rows])
+            out[rows] = best_of_table(self.means[rows], self.weights[rows], far_cost)
         return check.read_only(out)
 
     @property

@@ -5,6 +5,9 @@ minimised by a mean, which falls between two peaks and follows the tails; its ab
 of Huber (1964) is quadratic up to a `KNEE` and linear beyond, so that narrow densities get their mean, and of two
 peaks the heavier one is quoted, not the empty place between them. The loss is convex: there is one minimum. Compiled
 code looks for it in single precision, from an origin within each density: to a millionth of its range.
+
+Where many objects are off by far, an error beyond `FAR` may cost twice as much: the point then keeps as much of the
+density within reach as it can (`safe_points`). This loss has several minima, and is searched for the least.
 """
 
 from __future__ import annotations
@@ -21,6 +24,14 @@ from gpzed.prediction.mixture import Mixture, build, component_quantile, row_chu
 
 KNEE = 0.05
 """Relative error from which the loss grows linearly: the smaller of the two by which redshifts are judged."""
+FAR, RAMP = 0.2, 0.04
+"""Relative error of a redshift that is of no use, and the width of the step in the cost there."""
+FAR_COST = FAR - 0.5 * KNEE
+"""What it costs more, in units of the knee: as much again."""
+FAR_SHARE, FAR_STDS = 0.002, 2.0
+"""Share of a density beyond `FAR` from which on a better point is looked for, and how far from its mean."""
+FAR_STEPS, FAR_HALVINGS = 32, 6
+"""Points at even distances that are tried, and how often the distance is then halved."""
 NODES, MIN_NODES, MAX_NODES = 128, 8, 24
 """Points that stand for a mixture, shared out among its components; for each of these at least, and at most."""
 SMALLEST_SCALE = 0.05
@@ -45,26 +56,32 @@ def best_points(
     lower: float | None,
     sharing: int | None = None,
     knee: float = KNEE,
+    far_cost: float = 0.0,
 ) -> FloatArray:
     """Return the point (n,) of least expected loss of Gaussian mixtures, given as (n, K) before the cut at `lower`.
 
-    The nodes of the quadrature are shared out among `sharing` components, K by default.
+    The nodes of the quadrature are shared out among `sharing` components, K by default. Errors beyond `FAR` cost
+    `far_cost` more.
     """
     K = sharing or weights.shape[1]
     if is_compiled():
         cuts = None if lower is None else cut_table(K)
-        return _compiled(weights, means, stds, quadrature(K), lower, NEGLIGIBLE, LIGHT, LIGHT_NODES, cuts, knee)
+        return _compiled(
+            weights, means, stds, quadrature(K), lower, NEGLIGIBLE, LIGHT, LIGHT_NODES, cuts, knee, far_cost
+        )
     out = np.empty(len(weights))
     for rows in row_chunks(len(weights), 4 * MIN_NODES * weights.shape[1]):
-        out[rows] = least_loss(*nodes_of(build(weights[rows], means[rows], stds[rows], lower), K), knee)
+        z, p = nodes_of(build(weights[rows], means[rows], stds[rows], lower), K)
+        out[rows] = least_loss(z, p, knee) if not far_cost else safest(z, p, least_loss(z, p, knee), knee, far_cost)
     return out
 
 
-def best_of_table(z: FloatArray, p: FloatArray) -> FloatArray:
+def best_of_table(z: FloatArray, p: FloatArray, far_cost: float = 0.0) -> FloatArray:
     """Return the point (n,) of least expected loss under probabilities p at redshifts z, both (n, N)."""
     if is_compiled():
-        return _compiled(p, z, np.zeros_like(z), (np.zeros(1), np.full(1, 0.5), np.ones(1)), None)
-    return least_loss(z, p)
+        nodes = np.zeros(1), np.full(1, 0.5), np.ones(1)
+        return _compiled(p, z, np.zeros_like(z), nodes, None, far_cost=far_cost)
+    return least_loss(z, p) if not far_cost else safest(z, p, least_loss(z, p), KNEE, far_cost)
 
 
 def _compiled(
@@ -78,6 +95,7 @@ def _compiled(
     n_light: int = 0,
     cuts: tuple[float, float, FloatArray, FloatArray] | None = None,
     knee: float = KNEE,
+    far_cost: float = 0.0,
 ) -> FloatArray:
     return least_loss_points(
         weights,
@@ -95,6 +113,13 @@ def _compiled(
         tolerance=TOLERANCE,
         newton_steps=NEWTON_STEPS,
         max_steps=MAX_STEPS,
+        far_cost=far_cost,
+        far_from=FAR - 0.5 * RAMP,
+        far_to=FAR + 0.5 * RAMP,
+        far_share=FAR_SHARE,
+        far_stds=FAR_STDS,
+        far_steps=FAR_STEPS,
+        far_halvings=FAR_HALVINGS,
     )
 
 
@@ -167,3 +192,43 @@ def least_loss(z: FloatArray, p: FloatArray, knee: float = KNEE) -> FloatArray:
         if done.all():
             break
     return np.asarray(point)
+
+
+def expected_loss(z: FloatArray, p: FloatArray, point: FloatArray, knee: float, far_cost: float) -> FloatArray:
+    """Return the expected loss (r,) of points, in units of the knee, under probabilities p at redshifts z, (r, N)."""
+    d = np.abs((z - point[:, None]) / np.maximum(1.0 + z, SMALLEST_SCALE))
+    near = np.minimum(d, knee)
+    far = np.clip((d - (FAR - 0.5 * RAMP)) / RAMP, 0.0, 1.0)
+    return np.asarray(np.einsum("rn,rn->r", p, near * (d - 0.5 * near) / knee + far_cost * far))
+
+
+def safest(z: FloatArray, p: FloatArray, point: FloatArray, knee: float, far_cost: float) -> FloatArray:
+    """Return the point (r,) of least expected loss where far errors cost more, given that without this cost.
+
+    There are several minima: points at even distances are tried, then both sides of the best, ever closer; none where
+    hardly anything is far.
+    """
+    total = p.sum(axis=1)
+    d = np.abs((z - point[:, None]) / np.maximum(1.0 + z, SMALLEST_SCALE))
+    rows = np.flatnonzero(np.where(d > FAR - 0.5 * RAMP, p, 0.0).sum(axis=1) > FAR_SHARE * total)
+    z, p, best = z[rows], p[rows], point[rows]
+    mean = (p * z).sum(axis=1) / total[rows]
+    reach = FAR_STDS * np.sqrt((p * (z - mean[:, None]) ** 2).sum(axis=1) / total[rows])
+    low = np.maximum(np.where(p > 0.0, z, np.inf).min(axis=1, initial=np.inf), mean - reach)
+    high = np.minimum(np.where(p > 0.0, z, -np.inf).max(axis=1, initial=-np.inf), mean + reach)
+    step, least = (high - low) / FAR_STEPS, expected_loss(z, p, best, knee, far_cost)
+
+    def choose(other: FloatArray) -> None:
+        loss = expected_loss(z, p, other, knee, far_cost)
+        best[loss < least] = other[loss < least]
+        np.minimum(least, loss, out=least)
+
+    for i in range(FAR_STEPS + 1):
+        choose(low + i * step)
+    for halving in range(1, FAR_HALVINGS + 1):
+        middle = best.copy()
+        choose(middle - step / 2**halving)
+        choose(middle + step / 2**halving)
+    out = point.copy()
+    out[rows] = best
+    return out

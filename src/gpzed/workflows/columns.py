@@ -10,7 +10,7 @@ import numpy as np
 
 from gpzed._types import AnyArray
 from gpzed.catalog import Lists, Note
-from gpzed.config import PredictConfig
+from gpzed.config import PDF_GRID, PredictConfig
 from gpzed.errors import ConfigError
 from gpzed.evaluation.risk import CATASTROPHIC, outlier_risk
 from gpzed.prediction import Prediction
@@ -34,13 +34,19 @@ PDF_QUANTILES = (0.025, 0.16, 0.5, 0.84, 0.975)
 """Levels that stand for a density where no lists can be written."""
 NO_LISTS = ("csv",)
 """Formats that hold one number per row and column."""
-POINTS = {"best": "redshift of least expected loss", "mean": "mean", "median": "median", "mode": "highest point"}
+POINTS = {
+    "best": "redshift of least expected loss",
+    "safe": "redshift of least expected loss, errors beyond 0.2 (1 + z) costing twice as much,",
+    "mean": "mean",
+    "median": "median",
+    "mode": "highest point",
+}
 """What z_phot may be, for the description of the column."""
 PHOTOZ = "src.redshift.phot"
 
 
 def settled(options: PredictConfig, n_components: int, format: str | None = None) -> PredictConfig:
-    """Return the options with the form of densities chosen, for a model with so many Gaussians and a file format."""
+    """Return the options with all chosen that is left out, for a model with so many Gaussians and a file format."""
     form = options.pdf
     if form is None:
         form = "none" if n_components == 1 else "quantiles" if format in NO_LISTS else "mixture"
@@ -50,7 +56,7 @@ def settled(options: PredictConfig, n_components: int, format: str | None = None
             "or choose 'quantiles' or 'none'"
         )
     levels = dict.fromkeys([*options.quantiles, *(PDF_QUANTILES if form == "quantiles" else ())])
-    return replace(options, pdf=form, quantiles=tuple(levels))
+    return replace(options, point=options.point or "best", pdf=form, quantiles=tuple(levels))
 
 
 def predict_columns(prediction: Prediction, options: PredictConfig | None = None) -> dict[str, AnyArray]:
@@ -114,7 +120,7 @@ def column_notes(options: PredictConfig) -> dict[str, Note]:
     """Return what each column that prediction may add means; the options are settled."""
     cut = ", before the cut at zero redshift" if options.positive else ""
     notes = {
-        "z_phot": Note(f"{POINTS[options.point]} of the predictive distribution", f"{PHOTOZ};meta.main"),
+        "z_phot": Note(f"{POINTS[options.point or 'best']} of the predictive distribution", f"{PHOTOZ};meta.main"),
         "z_mean": Note("mean of the predictive distribution", f"{PHOTOZ};stat.mean"),
         "z_std": Note(
             "its standard deviation, square root of z_var_model + z_var_noise + z_var_input", f"stat.error;{PHOTOZ}"
@@ -144,7 +150,7 @@ def column_notes(options: PredictConfig) -> dict[str, Note]:
     for level in options.quantiles:
         notes[quantile_name(level)] = Note(f"redshift below which the probability is {level:g}", f"{PHOTOZ};stat.value")
     if options.pdf == "grid":
-        low, high, n = options.pdf_grid
+        low, high, n = options.pdf_grid or PDF_GRID
         where = f"probability density at {n:.0f} redshifts from {low:g} to {high:g}"
         notes[GRIDDED] = Note(where, f"stat.probability;{PHOTOZ}")
     return notes
@@ -165,14 +171,15 @@ def grouped(names: Sequence[str]) -> str:
 def tabulate(prediction: Prediction, options: PredictConfig) -> AnyArray:
     """Return the columns of a prediction as a structured array; the options are settled."""
     values = np.empty(len(prediction), dtype=column_dtype(options, prediction.n_components))
-    prediction = quoted(prediction, options)
     for start in range(0, len(prediction), BLOCK_ROWS):
         rows = slice(start, start + BLOCK_ROWS)
-        _fill(values[rows], prediction[rows], options)
+        fill_columns(values[rows], prediction[rows], options)
     return values
 
 
-def _fill(values: AnyArray, prediction: Prediction, options: PredictConfig) -> None:
+def fill_columns(values: AnyArray, prediction: Prediction, options: PredictConfig) -> None:
+    """Put the columns of a prediction, some thousand rows at most, in a structured array; the options are settled."""
+    prediction = quoted(prediction, options)
     values["z_phot"] = prediction.z_phot
     values["z_mean"] = prediction.mean
     values["z_var_model"] = prediction.model_variance
@@ -203,7 +210,7 @@ def _fill(values: AnyArray, prediction: Prediction, options: PredictConfig) -> N
 
 def quoted(prediction: Prediction, options: PredictConfig) -> Prediction:
     """Return the same densities, cut at zero or not, and quoted by the number that the options ask for."""
-    lower = 0.0 if options.positive else None
-    if isinstance(prediction.point, str) and (prediction.lower, prediction.point) == (lower, options.point):
+    lower, point = 0.0 if options.positive else None, options.point or "best"
+    if isinstance(prediction.point, str) and (prediction.lower, prediction.point) == (lower, point):
         return prediction
-    return prediction.changed(lower=lower, point=options.point)
+    return prediction.changed(lower=lower, point=point)

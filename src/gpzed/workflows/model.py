@@ -6,6 +6,7 @@ import copy
 import hashlib
 import os
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 import gpzed
 from gpzed._files import check_output, write_atomically
-from gpzed._types import AnyArray, FloatArray, IntArray
+from gpzed._types import AnyArray, FloatArray
 from gpzed.catalog import (
     Catalog,
     CatalogInfo,
@@ -24,7 +25,7 @@ from gpzed.catalog import (
     Sentinels,
     local_path,
 )
-from gpzed.config import PredictConfig, RunConfig, SchemaConfig
+from gpzed.config import PDF_GRID, Point, PredictConfig, RunConfig, SchemaConfig
 from gpzed.engine.threads import Team
 from gpzed.errors import ModelFormatError
 from gpzed.features import FeatureTransformer, Flag, flag_legend
@@ -35,7 +36,7 @@ from gpzed.model.modelfile import ModelFile, pack_model, unpack_model
 from gpzed.model.records import from_parts, to_parts
 from gpzed.prediction import Prediction
 from gpzed.workflows.cautions import Seen, cautions, refuse_other_units, strange_units, units_are_stated, warn_all
-from gpzed.workflows.columns import BLOCK_ROWS, column_dtype, column_notes, quoted, settled, tabulate
+from gpzed.workflows.columns import BLOCK_ROWS, column_dtype, column_notes, fill_columns, quoted, settled
 from gpzed.workflows.inputs import Inputs, make_inputs, needed_columns
 from gpzed.workflows.photoz_catalog import PhotozCatalog
 from gpzed.workflows.schema import absent_bands_text, matching_schema
@@ -94,6 +95,15 @@ class PhotozModel:
         regressor.n_threads = n_threads
         return replace(self, regressor=regressor, file_sha256=self.sha256)
 
+    def asked(self, options: PredictConfig | None = None) -> PredictConfig:
+        """Return the options of a prediction, by default those of training, with what is quoted chosen.
+
+        Where training is unlike the target, many objects are off by far, and what is quoted guards against it.
+        """
+        options = options or self.config.predict
+        usual: Point = "safe" if self.config.target.catalogue else "best"
+        return replace(options, point=options.point or self.config.predict.point or usual)
+
     def predict(
         self, data: Any, options: PredictConfig | None = None, *, schema: SchemaConfig | None = None
     ) -> PhotozCatalog:
@@ -112,7 +122,7 @@ class PhotozModel:
         PhotozCatalog
             Its `to_table` is a table of the same kind with the redshifts added, `prediction` has the densities.
         """
-        options, schema = options or self.config.predict, schema or SchemaConfig()
+        options, schema = self.asked(options), schema or SchemaConfig()
         table = as_table(data, schema)
         found = matching_schema(table.names, self.schema, schema, self.needs_ebv, table.units)
         info = table.info()
@@ -148,14 +158,14 @@ class PhotozModel:
         Prediction
             With `flags`; objects that the training rows do not cover are flagged here.
         """
-        prediction = self.regressor.predict_distribution(X, X_std=X_std, exact=exact, lean=lean)
+        prediction = self.regressor.predict_checked(X, X_std, exact=exact, lean=lean)
         blind = (flags & np.uint32(Flag.NO_MEASUREMENT)) != 0
         components = prediction.components.filled(blind, self.redshift_mean, self.redshift_variance)
         coverage = prediction.coverage
         if coverage is not None:
             coverage = np.where(blind, 0.0, coverage)
             flags = flags | np.where(coverage < THRESHOLD, np.uint32(Flag.OUTSIDE_COVERAGE), np.uint32(0))
-        return quoted(prediction.changed(components=components, coverage=coverage, flags=flags), self.config.predict)
+        return quoted(prediction.changed(components=components, coverage=coverage, flags=flags), self.asked())
 
     def metadata(self, info: CatalogInfo, schema: PhotometrySchema, options: PredictConfig) -> dict[str, Any]:
         """Return what a file of predictions says about itself; no times, so that equal runs give equal files.
@@ -164,7 +174,7 @@ class PhotozModel:
         """
         pdf: dict[str, Any] = {"form": options.pdf, "lower": 0.0 if options.positive else None}
         pdf |= self.regressor.component_labels_ if options.pdf == "full" else {}
-        pdf |= {"grid": list(options.pdf_grid)} if options.pdf == "grid" else {}
+        pdf |= {"grid": list(options.pdf_grid or PDF_GRID)} if options.pdf == "grid" else {}
         return {
             **info.metadata,
             "gpzed_version": gpzed.__version__,
@@ -414,24 +424,26 @@ def tabulate_rows(
     """
     inputs = make_inputs(table, schema, model.sentinels, model.transformer)
     values = np.empty(len(table), dtype=column_dtype(options, model.n_components))
-    whole = values.view(f"V{values.itemsize}")  # without fields, NumPy copies rows ten times faster
     single = model.with_threads(1)
+    gaps = np.isnan(inputs.X).any(axis=1)
+    order = np.argsort(~gaps, kind="stable") if gaps.any() else None
 
-    def work(rows: slice | IntArray) -> None:
+    def work(block: slice) -> None:
+        rows = block if order is None else order[block]
         X_std = None if inputs.X_std is None else inputs.X_std[rows]
         prediction = single.predict_inputs(
             inputs.X[rows], inputs.flags[rows], X_std, exact=options.exact, lean=options.pdf != "full"
         )
-        whole[rows] = tabulate(prediction, options).view(whole.dtype)
+        fill_columns(values[block], prediction, options)
 
-    gaps = np.isnan(inputs.X).any(axis=1)
-    blocks: list[slice | IntArray] = []
-    if gaps.any():
-        for rows in (np.flatnonzero(gaps), np.flatnonzero(~gaps)):
-            blocks += np.array_split(rows, -(-len(rows) // BLOCK_ROWS)) if len(rows) else []
-    else:
-        blocks += [slice(start, start + BLOCK_ROWS) for start in range(0, len(table), BLOCK_ROWS)]
+    blocks, n_gaps = [], int(np.count_nonzero(gaps))
+    for first, last in ((0, n_gaps), (n_gaps, len(table))):
+        n_blocks = -(-(last - first) // BLOCK_ROWS)
+        edges = np.linspace(first, last, n_blocks + 1).astype(int)
+        blocks += [slice(start, stop) for start, stop in pairwise(edges)]
     Team(model.regressor.n_threads).map(work, blocks)
+    if order is not None:
+        values = np.take(values.view(f"V{values.itemsize}"), np.argsort(order)).view(values.dtype)
     return values, inputs.photometry.report, _seen(model, schema, inputs, values["z_flags"])
 
 

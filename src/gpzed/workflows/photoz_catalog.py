@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -51,6 +51,12 @@ class PhotozCatalog:
             raise KeyError(f"no column {name!r}; there are {', '.join((*self.table.names, *self.columns))}")
         values: AnyArray = self.table.catalog([name])[name]
         return values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*self.table.names, *self.columns]))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.columns or name in self.table.names
 
     @cached_property
     def columns(self) -> dict[str, AnyArray]:

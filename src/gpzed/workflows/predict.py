@@ -135,7 +135,7 @@ def predict(
         model,
         Path(data),
         Path(output),
-        options or model.config.predict,
+        model.asked(options),
         schema or SchemaConfig(),
         format,
         resume,

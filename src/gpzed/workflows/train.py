@@ -348,7 +348,7 @@ def _scores(trained: PhotozModel, rows: TrainingSet) -> dict[str, dict[str, floa
     scores = {}
     held = trained.regressor.held_out_
     if held is not None and len(held.y) >= MIN_HELD_OUT and not len(rows.split.validation) + len(rows.split.test):
-        scores["held_out"] = evaluate(held.y, quoted(held.prediction, trained.config.predict).reduced())
+        scores["held_out"] = evaluate(held.y, quoted(held.prediction, trained.asked()).reduced())
     for name in ("train", "validation", "test"):
         part = getattr(rows.split, name)
         if rows.labels.column is not None:  # the best redshifts judge
