@@ -117,8 +117,8 @@ class PredictConfig:
     ----------
     point : {"best", "safe", "mean", "median", "mode"} or None
         What is written as z_phot: the redshift of least expected loss ("best", see `gpzed.Prediction.best`), the same
-        with errors beyond 0.2 (1 + z) costing twice as much ("safe"), or another number from the density. If left out:
-        "safe" for a model trained for a target, else "best".
+        with a penalty for errors beyond 0.2 (1 + z) ("safe"), or another number from the density. If left out: what was
+        asked for in training, or else "safe" for a model trained for a target, "best" for others.
     positive : bool
         Whether densities are cut at zero redshift, exactly.
     quantiles : list of float
@@ -128,8 +128,8 @@ class PredictConfig:
         z_pdf_std ("mixture"); every Gaussian of the committee ("full"); on a grid, in the list z_pdf ("grid"); five
         quantiles ("quantiles"); not at all ("none"). If left out: "mixture", "quantiles" in CSV, "none" for a model of
         one Gaussian, which mean and standard deviation tell.
-    pdf_grid : list of float or None
-        With pdf = "grid": first and last redshift of the grid, and the number of points; 0, 3, 301 if left out.
+    pdf_grid : list of float
+        First and last redshift of the grid, and the number of points.
     columns : list of str or None
         Input columns to copy to the output; all if left out, none if empty.
     chunk_rows : int or None
@@ -146,7 +146,7 @@ class PredictConfig:
     positive: bool = True
     quantiles: tuple[float, ...] = ()
     pdf: Pdf | None = None
-    pdf_grid: tuple[float, ...] | None = None
+    pdf_grid: tuple[float, ...] = PDF_GRID
     columns: tuple[str, ...] | None = None
     chunk_rows: int | None = None
     risk: bool = False
@@ -157,14 +157,14 @@ class PredictConfig:
             raise ConfigError(f"`point` is {self.point!r}; expected one of {', '.join(get_args(Point))}")
         if self.pdf is not None and self.pdf not in get_args(Pdf):
             raise ConfigError(f"`pdf` is {self.pdf!r}; expected one of {', '.join(get_args(Pdf))}")
-        ends = self.pdf_grid or PDF_GRID
+        ends = self.pdf_grid
         if len(ends) != 3 or not ends[0] < ends[1] or ends[2] != int(ends[2]) or not 2 <= ends[2] <= 10_000:
             raise ConfigError(
                 f"`pdf_grid` is {', '.join(f'{x:g}' for x in ends)}; expected the first redshift, the last, and the "
                 "number of points (2 to 10000), like 0, 3, 301"
             )
-        if self.pdf_grid is not None and self.pdf != "grid":
-            raise ConfigError("`pdf_grid` is the grid of densities on one; add `pdf` 'grid', or leave it out")
+        if self.pdf != "grid" and tuple(ends) != PDF_GRID:
+            raise ConfigError("`pdf_grid` is the grid of densities on one; add `pdf` grid, or leave it out")
         bad = [level for level in self.quantiles if not 0.0 < level < 1.0]
         if bad:
             raise ConfigError(f"`quantiles` has {bad[0]:g}; expected levels above 0 and below 1, like 0.16")
@@ -178,7 +178,7 @@ class PredictConfig:
     @property
     def grid(self) -> FloatArray:
         """Redshifts of the grid."""
-        low, high, n = self.pdf_grid or PDF_GRID
+        low, high, n = self.pdf_grid
         return np.linspace(low, high, int(n))
 
 
@@ -362,6 +362,7 @@ def as_config(
     elif isinstance(config, Mapping):
         config = RunConfig.from_dict(config)
     settled: RunConfig = config or RunConfig()
+    given: dict[str, dict[str, Any]] = {}
     for name, value in options.items():
         homes = [section for section in ("", *_sections()) if name in option_hints(section)]
         if not homes:
@@ -372,7 +373,9 @@ def as_config(
                 f"config={{'{homes[0]}': {{'{name}': {value!r}}}}}"
             )
         ready = _checked(value, option_hints(homes[0])[name], name, "option")
-        settled = settled.override(homes[0], **{name: ready})
+        given.setdefault(homes[0], {})[name] = ready
+    for section, chosen in given.items():
+        settled = settled.override(section, **chosen)
     return settled
 
 

@@ -399,7 +399,7 @@ def test_contradictions_are_usage_errors(call: Call, folder: Path, tmp_path: Pat
     assert "give one of the two" in " ".join(err.split())
     code, _, err = call(*arguments, "--pdf-grid", "0,2,50")
     assert code == 2
-    assert "add --pdf 'grid'" in " ".join(err.split())
+    assert "add --pdf grid" in " ".join(err.split())
     code, _, err = call(*arguments, "--quantiles", "0.16,0.5,0.16")
     assert code == 2
     assert "has 0.16 twice" in err

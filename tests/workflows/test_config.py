@@ -101,6 +101,11 @@ def test_words_may_be_written_as_on_the_command_line(tmp_path: Path) -> None:
         assert config.sentinels.nan == "not_detected"
 
 
+def test_options_of_a_section_are_taken_together() -> None:
+    for options in ({"pdf_grid": (0.0, 2.0, 50.0), "pdf": "grid"}, {"pdf": "grid", "pdf_grid": (0.0, 2.0, 50.0)}):
+        assert as_config(None, options).predict == PredictConfig(pdf="grid", pdf_grid=(0.0, 2.0, 50.0))
+
+
 def test_an_unknown_point_is_refused_in_a_script_too() -> None:
     with pytest.raises(ConfigError, match="`point` is 'average'; expected one of best, safe, mean, median, mode"):
         PredictConfig(point="average")  # type: ignore[arg-type]

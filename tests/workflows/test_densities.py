@@ -369,5 +369,5 @@ def test_options_are_checked() -> None:
     for bad in ((0.0, 3.0), (3.0, 0.0, 10.0), (0.0, 3.0, 1.0), (0.0, 3.0, 2.5)):
         with pytest.raises(ConfigError, match=r"`pdf_grid` is .* expected the first redshift"):
             PredictConfig(pdf="grid", pdf_grid=bad)
-    with pytest.raises(ConfigError, match=r"`pdf_grid` is the grid of densities on one; add `pdf` 'grid'"):
-        PredictConfig(pdf_grid=(0.0, 3.0, 301.0))
+    with pytest.raises(ConfigError, match=r"`pdf_grid` is the grid of densities on one; add `pdf` grid"):
+        PredictConfig(pdf_grid=(0.0, 2.0, 301.0))

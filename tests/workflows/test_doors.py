@@ -184,7 +184,10 @@ def test_columns_of_the_table_are_there_too(folder: Path, model: PhotozModel) ->
     np.testing.assert_array_equal(model.predict(folder / "survey.parquet")["z_spec"], table["z_spec"])
     assert "z_spec" in result
     assert "z_spek" not in result
-    assert [*result][-1] == "z_flags"
+    assert dict(result).keys() == set(result.keys())
+    assert result.keys()[-1] == "z_flags"
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(result)
     with pytest.raises(KeyError, match=r"no column 'z_spek'; there are .*z_spec.*z_phot"):
         result["z_spek"]
 

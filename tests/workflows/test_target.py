@@ -19,7 +19,7 @@ from gpzed.features.fluxes import Survey
 from gpzed.features.library import Galaxies
 from gpzed.progress import Progress
 from gpzed.simulate import simulate_survey
-from gpzed.workflows import plan_training
+from gpzed.workflows import plan_training, predict_columns
 from gpzed.workflows.simulated import zero_points
 from gpzed.workflows.train import MIN_LOCAL, regressor_for
 from gpzed.workflows.training_set import prepare
@@ -89,6 +89,9 @@ def test_dimmed_galaxies_beat_the_training_rows_alone(sky: dict[str, dict[str, n
         np.testing.assert_array_equal(out["z_phot"], getattr(out.prediction, name).astype(np.float32))
     assert np.mean(out.prediction.safe != out.prediction.best) > 0.1
     assert model.predict(sky["faint"]).metadata["gpzed_point"] == "safe"
+    for chosen in (None, PredictConfig(quantiles=(0.5,))):  # as other programs' stages ask for them
+        columns = predict_columns(out.prediction.changed(point="safe"), chosen)
+        np.testing.assert_array_equal(columns["z_phot"], out.prediction.safe.astype(np.float32))
 
 
 def test_a_target_like_the_training_rows_changes_nothing(sky: dict[str, dict[str, np.ndarray]]) -> None:

@@ -15,6 +15,7 @@ from gpzed.cli.options import common
 from gpzed.features import flag_legend
 from gpzed.model import GPzRegressor
 from gpzed.workflows import PhotozModel, load_model
+from gpzed.workflows.columns import POINTS
 from gpzed.workflows.redshifts import Limits
 
 SHOWN = {"pit_ks": "PIT KS", "mll": "MLL"}
@@ -93,10 +94,12 @@ def _pipeline_lines(facts: dict[str, Any]) -> dict[str, str]:
     return {
         "gpzed version": provenance["gpzed_version"],
         "trained on": f"{provenance['catalogue']}, {rows['train']:,} of {rows['read']:,} rows",
+        "target": facts["target"] or "none",
         "date": provenance["date"],
         "bands": ", ".join(facts["bands"]),
         "photometry": facts["photometry"],
         "errors": provenance["errors"],
+        "z_phot": f"{facts['point']}, by default: {POINTS[facts['point']]}",
         "redshifts": f"{low:.4g} to {high:.4g}, mean {facts['redshift_mean']:.4f}, "
         f"standard deviation {facts['redshift_std']:.4f}; limits: {facts['redshift_limits']}",
     }
@@ -130,6 +133,8 @@ def _pipeline(trained: PhotozModel) -> dict[str, Any]:
     cuts = trained.config.split
     return {
         "photometry": _photometry(trained.schema),
+        "target": trained.config.target.catalogue or None,
+        "point": trained.asked().point,
         "redshift_limits": str(Limits.of(cuts.min_redshift, cuts.max_redshift, "as asked")),
         "bands": list(trained.schema.bands),
         "schema": trained.schema.to_dict(),

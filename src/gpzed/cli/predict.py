@@ -14,7 +14,7 @@ from gpzed.cli.console import Terminal
 from gpzed.cli.help import Command
 from gpzed.cli.options import common, load, schema_options, section_options, values_of, with_schema
 from gpzed.cli.show import show_flags, show_schema, show_sentinels
-from gpzed.config import PredictConfig, RunConfig
+from gpzed.config import PDF_GRID, PredictConfig, RunConfig
 from gpzed.workflows import PredictReport, load_photoz_model, predict
 from gpzed.workflows.columns import grouped
 
@@ -108,5 +108,5 @@ def _options(config: RunConfig, given: dict[str, Any]) -> PredictConfig:
     """Return what to write: the command line wins over the configuration, and this over the model file."""
     chosen = values_of("predict", given) | ({"columns": ()} if given["no_passthrough"] else {})
     if chosen.get("pdf", "grid") != "grid":  # nor on a grid that the configuration has
-        config = replace(config, predict=replace(config.predict, pdf_grid=None))
+        config = replace(config, predict=replace(config.predict, pdf_grid=PDF_GRID))
     return config.override("predict", **chosen).predict

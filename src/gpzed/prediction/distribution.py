@@ -371,7 +371,7 @@ class Prediction:
 
     @cached_property
     def safe(self) -> FloatArray:
-        """The same, where an error beyond 0.2 costs twice as much: as few objects as possible are off by far."""
+        """The same with a penalty for errors beyond 0.2, as much as one of 0.2 costs: few objects are off by far."""
         return self._least_loss(FAR_COST)
 
     def _least_loss(self, far_cost: float) -> FloatArray:

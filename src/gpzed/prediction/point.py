@@ -6,8 +6,8 @@ of Huber (1964) is quadratic up to a `KNEE` and linear beyond, so that narrow de
 peaks the heavier one is quoted, not the empty place between them. The loss is convex: there is one minimum. Compiled
 code looks for it in single precision, from an origin within each density: to a millionth of its range.
 
-Where many objects are off by far, an error beyond `FAR` may cost twice as much: the point then keeps as much of the
-density within reach as it can (`safe_points`). This loss has several minima, and is searched for the least.
+Where many objects are off by far, an error beyond `FAR` may cost extra: the point then keeps as much of the density
+within reach as it can (`safest`). This loss has several minima, and is searched for the least.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KNEE = 0.05
 FAR, RAMP = 0.2, 0.04
 """Relative error of a redshift that is of no use, and the width of the step in the cost there."""
 FAR_COST = FAR - 0.5 * KNEE
-"""What it costs more, in units of the knee: as much again."""
+"""What it costs beside, in units of the knee: as much as an error of `FAR`."""
 FAR_SHARE, FAR_STDS = 0.002, 2.0
 """Share of a density beyond `FAR` from which on a better point is looked for, and how far from its mean."""
 FAR_STEPS, FAR_HALVINGS = 32, 6

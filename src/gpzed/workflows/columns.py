@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from gpzed._types import AnyArray
 from gpzed.catalog import Lists, Note
-from gpzed.config import PDF_GRID, PredictConfig
+from gpzed.config import Point, PredictConfig
 from gpzed.errors import ConfigError
 from gpzed.evaluation.risk import CATASTROPHIC, outlier_risk
 from gpzed.prediction import Prediction
@@ -36,7 +36,7 @@ NO_LISTS = ("csv",)
 """Formats that hold one number per row and column."""
 POINTS = {
     "best": "redshift of least expected loss",
-    "safe": "redshift of least expected loss, errors beyond 0.2 (1 + z) costing twice as much,",
+    "safe": "redshift of least expected loss (with a penalty for errors beyond 0.2 (1 + z))",
     "mean": "mean",
     "median": "median",
     "mode": "highest point",
@@ -80,7 +80,10 @@ def predict_columns(prediction: Prediction, options: PredictConfig | None = None
     >>> list(predict_columns(Prediction.gaussian([0.4, 0.8], 0.001, 0.009)))
     ['z_phot', 'z_mean', 'z_std', 'z_var_model', 'z_var_noise', 'z_var_input', 'z_coverage', 'z_flags']
     """
-    options = settled(options or PredictConfig(), prediction.n_components)
+    options = options or PredictConfig()
+    if options.point is None and isinstance(prediction.point, str):
+        options = replace(options, point=cast(Point, prediction.point))
+    options = settled(options, prediction.n_components)
     values = tabulate(prediction, options)
     return {name: np.ascontiguousarray(values[name]) for name in values.dtype.names or ()}
 
@@ -150,7 +153,7 @@ def column_notes(options: PredictConfig) -> dict[str, Note]:
     for level in options.quantiles:
         notes[quantile_name(level)] = Note(f"redshift below which the probability is {level:g}", f"{PHOTOZ};stat.value")
     if options.pdf == "grid":
-        low, high, n = options.pdf_grid or PDF_GRID
+        low, high, n = options.pdf_grid
         where = f"probability density at {n:.0f} redshifts from {low:g} to {high:g}"
         notes[GRIDDED] = Note(where, f"stat.probability;{PHOTOZ}")
     return notes

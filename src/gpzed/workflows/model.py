@@ -25,7 +25,7 @@ from gpzed.catalog import (
     Sentinels,
     local_path,
 )
-from gpzed.config import PDF_GRID, Point, PredictConfig, RunConfig, SchemaConfig
+from gpzed.config import Point, PredictConfig, RunConfig, SchemaConfig
 from gpzed.engine.threads import Team
 from gpzed.errors import ModelFormatError
 from gpzed.features import FeatureTransformer, Flag, flag_legend
@@ -158,7 +158,10 @@ class PhotozModel:
         Prediction
             With `flags`; objects that the training rows do not cover are flagged here.
         """
-        prediction = self.regressor.predict_checked(X, X_std, exact=exact, lean=lean)
+        return self.flagged(self.regressor.predict_distribution(X, X_std=X_std, exact=exact, lean=lean), flags)
+
+    def flagged(self, prediction: Prediction, flags: Any) -> Prediction:
+        """Do the same with what the regressor predicts."""
         blind = (flags & np.uint32(Flag.NO_MEASUREMENT)) != 0
         components = prediction.components.filled(blind, self.redshift_mean, self.redshift_variance)
         coverage = prediction.coverage
@@ -174,7 +177,7 @@ class PhotozModel:
         """
         pdf: dict[str, Any] = {"form": options.pdf, "lower": 0.0 if options.positive else None}
         pdf |= self.regressor.component_labels_ if options.pdf == "full" else {}
-        pdf |= {"grid": list(options.pdf_grid or PDF_GRID)} if options.pdf == "grid" else {}
+        pdf |= {"grid": list(options.pdf_grid)} if options.pdf == "grid" else {}
         return {
             **info.metadata,
             "gpzed_version": gpzed.__version__,
@@ -431,10 +434,9 @@ def tabulate_rows(
     def work(block: slice) -> None:
         rows = block if order is None else order[block]
         X_std = None if inputs.X_std is None else inputs.X_std[rows]
-        prediction = single.predict_inputs(
-            inputs.X[rows], inputs.flags[rows], X_std, exact=options.exact, lean=options.pdf != "full"
-        )
-        fill_columns(values[block], prediction, options)
+        lean = options.pdf != "full"
+        prediction = single.regressor.predict_checked(inputs.X[rows], X_std, exact=options.exact, lean=lean)
+        fill_columns(values[block], single.flagged(prediction, inputs.flags[rows]), options)
 
     blocks, n_gaps = [], int(np.count_nonzero(gaps))
     for first, last in ((0, n_gaps), (n_gaps, len(table))):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -52,11 +52,14 @@ class PhotozCatalog:
         values: AnyArray = self.table.catalog([name])[name]
         return values
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys([*self.table.names, *self.columns]))
+    __iter__: None = None  # over rows or over names? `to_table` gives a table, `keys` the names
 
     def __contains__(self, name: object) -> bool:
         return name in self.columns or name in self.table.names
+
+    def keys(self) -> list[str]:
+        """Names of all columns."""
+        return list(dict.fromkeys([*self.table.names, *self.columns]))
 
     @cached_property
     def columns(self) -> dict[str, AnyArray]:
