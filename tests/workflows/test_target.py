@@ -88,6 +88,7 @@ def test_dimmed_galaxies_beat_the_training_rows_alone(sky: dict[str, dict[str, n
         out = model.predict(sky["faint"], options)
         np.testing.assert_array_equal(out["z_phot"], getattr(out.prediction, name).astype(np.float32))
     assert np.mean(out.prediction.safe != out.prediction.best) > 0.1
+    assert not target.is_hedged
     assert model.predict(sky["faint"]).metadata["gpzed_point"] == "safe"
     for chosen in (None, PredictConfig(quantiles=(0.5,))):  # as other programs' stages ask for them
         columns = predict_columns(out.prediction.changed(point="safe"), chosen)
@@ -190,6 +191,15 @@ def test_samples_that_have_nothing_in_common_work(sky: dict[str, dict[str, np.nd
     assert model.report is not None
     assert model.report.plan.target is not None
     assert model.report.plan.target.adapted == "dim"
+    assert not model.report.plan.target.is_hedged  # one member alone
+    options = {**QUICK, "n_members": 2, "n_networks": 0}
+    with pytest.warns(DataWarning, match="Every second member of the committee is trained without them"):
+        hedged = gpzed.train(sky["bright"], target=without_redshifts(far), **options)
+    assert hedged.report is not None
+    assert "every second member of the committee does without them" in str(hedged.report.plan.target)
+    with_dimmed, without = (member.standardisation.y_mean for member in hedged.regressor.members_)
+    assert without < with_dimmed  # dimmed galaxies are farther away
+    assert abs(without - sky["bright"]["z_spec"].mean()) < 0.02
 
 
 def test_a_few_rows_do_not_stand_for_the_target(sky: dict[str, dict[str, np.ndarray]]) -> None:

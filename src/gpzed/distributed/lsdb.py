@@ -39,10 +39,11 @@ from gpzed.workflows.columns import (
     settled,
 )
 from gpzed.workflows.inputs import needed_columns
-from gpzed.workflows.model import PhotozModel, load_photoz_model, predict_rows, tabulate_rows
+from gpzed.workflows.model import PhotozModel, load_photoz_model
 from gpzed.workflows.predict import undone_if_changed
 from gpzed.workflows.prediction_plan import PredictionRequest, PredictReport, check_pdf_output, manifest
 from gpzed.workflows.resume import FinishedChunks
+from gpzed.workflows.rows import predict_rows, tabulate_rows
 from gpzed.workflows.schema import absent_bands_text, matching_schema
 
 RUN = "gpzed_run_sha256"

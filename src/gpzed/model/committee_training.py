@@ -186,7 +186,7 @@ class _Jobs:
     def _prepare(self, index: int) -> _Job:
         rng = self.generators[index]
         seed = int(rng.integers(2**63))
-        data = self.source.data(np.random.default_rng(seed))
+        data = self.source.data(np.random.default_rng(seed), index)
         if data.has_errors and self.needs_networks:
             raise ValueError(
                 f"`n_networks` is {len(self.network_generators)} but `X_std` is given, which networks cannot take; "

@@ -196,6 +196,7 @@ class GPzRegressor(FittedModel):
         y_std: npt.ArrayLike | None = None,
         y_wrong: npt.ArrayLike | None = None,
         validation_data: Validation | None = None,
+        assumed: npt.ArrayLike | None = None,
         run: Run | None = None,
     ) -> Self:
         """Train on rows in memory, or on those of Dask collections.
@@ -220,6 +221,10 @@ class GPzRegressor(FittedModel):
             Probability that a target is wrong, drawn from anywhere; NaN for that of `wrong_labels`.
         validation_data : (X, y), followed by sample_weight, X_std, y_std and y_wrong as far as given, or None
             Rows to choose the iterate by, instead of a part of the training rows.
+        assumed : array-like of bool, shape (n_samples,), or None
+            Rows that rest on an assumption which no target can test, as simulated ones do. Every second member is
+            trained without them, so that the committee averages over whether the assumption holds. Needs
+            `validation_data`.
         run : Run or None
             Checkpoints, callback and cluster of this run.
         """
@@ -227,10 +232,12 @@ class GPzRegressor(FittedModel):
         run = run or Run()
         given = (X, y, sample_weight, X_std, y_std, y_wrong)
         with run.client() as client:
-            if is_lazy(X):
+            if not is_lazy(X):
+                source = rows_in_memory(self, given, validation_data, client, assumed)
+            elif assumed is None:
                 source = rows_of_collections(self, given, validation_data, client)
             else:
-                source = rows_in_memory(self, given, validation_data, client)
+                raise TypeError("`assumed` is given with a Dask collection; expected rows in memory.")
             return self._learned(train_committee(self, source, run), source.wrong_rate)
 
     def fit_stream(

@@ -93,6 +93,19 @@ def check_rows(
     return rows
 
 
+def check_assumed(assumed: Any, X: Any, y: Any, sample_weight: Any, *others: Any) -> npt.NDArray[np.bool_]:
+    """Check which training rows rest on an assumption, and return it for those of positive weight."""
+    marked, n = np.asarray(assumed), len(y)
+    if marked.shape != (n,) or marked.dtype != bool:
+        raise ValueError(
+            f"`assumed` has shape {marked.shape} and type {marked.dtype}; expected {n} booleans, one per row."
+        )
+    marked = marked[check_weights(sample_weight, n) > 0.0]
+    if np.count_nonzero(~marked) < 2:
+        raise ValueError("`assumed` leaves fewer than 2 rows; expected some that rest on no assumption.")
+    return np.asarray(marked)
+
+
 def check_validation(estimator: Any, validation_data: Any, has_errors: bool) -> RawRows | None:
     """Check rows to choose the iterate by, if there are any; they must have `X_std` if the training rows do."""
     if validation_data is None:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gpzed._types import BoolArray
 from gpzed.incomplete.patterns import RawRows
@@ -15,6 +16,7 @@ from gpzed.model.data import ArrayData, StreamData, TrainingData, merge_duplicat
 from gpzed.model.inputs import (
     OPTIONAL_PARTS,
     CheckedChunks,
+    check_assumed,
     check_rows,
     check_validation,
     is_lazy,
@@ -36,14 +38,14 @@ SHARED_PART = 0.5
 
 @dataclass(frozen=True)
 class Source:
-    """Training rows of all members: their number `n`, and how `data` splits them for one member, by a generator.
+    """Training rows of all members: their number `n`, and how `data` splits them for one, by generator and number.
 
     The first part `shared` of the held-out rows is the same for all members: all of them if 1, none if 0. The part
     `wrong_rate` of the targets of which nothing else is known is taken to be wrong.
     """
 
     n: int
-    data: Callable[[np.random.Generator], TrainingData]
+    data: Callable[[np.random.Generator, int], TrainingData]
     shared: float = 1.0
     wrong_rate: float = 0.0
 
@@ -53,29 +55,39 @@ class Source:
         return None if rows is None else rows.take(slice(round(self.shared * len(rows.y))))
 
 
-def rows_in_memory(model: GPzRegressor, given: Given, validation_data: Any, client: Any) -> Source:
-    """Check rows of this process; with a client, they are sent to the workers of its cluster."""
+def rows_in_memory(
+    model: GPzRegressor, given: Given, validation_data: Any, client: Any, assumed: npt.ArrayLike | None = None
+) -> Source:
+    """Check rows of this process; with a client, they are sent to the workers of its cluster.
+
+    Every second member does without those that are `assumed`.
+    """
     rows = check_rows(model, *given)
     rate = settle_rate(model, rows)
     rows = with_wrong_rate(rows, rate)
+    kinds = [rows]
+    if assumed is not None:
+        if validation_data is None:
+            raise ValueError("`assumed` is given without `validation_data`; expected rows that all members hold out.")
+        kinds.append(rows.take(np.flatnonzero(~check_assumed(assumed, *given))))
     if model.weighting == "likelihood":
-        rows = merge_duplicates(rows)
+        kinds = [merge_duplicates(each) for each in kinds]
     valid = check_validation(model, validation_data, rows.X_std is not None)
     if valid is not None:
         valid = with_wrong_rate(valid, rate)
     is_part = valid is None
     fraction = model.validation_fraction if is_part else 0.0
-    shared = 1.0 if model.n_members == 1 or not is_part else SHARED_PART * _are_shared(model, len(rows.y))
+    shared = 1.0 if model.n_members == 1 or not is_part else SHARED_PART * _are_shared(model, len(kinds[0].y))
 
-    def data(rng: np.random.Generator) -> TrainingData:
-        train, held = split_rows(rows, fraction, rng, shared if model.n_members > 1 else 0.0)
+    def data(rng: np.random.Generator, member: int) -> TrainingData:
+        train, held = split_rows(kinds[member % len(kinds)], fraction, rng, shared if model.n_members > 1 else 0.0)
         if client is None:
             return ArrayData(train, held if is_part else valid, valid_is_part=is_part)
         from gpzed.distributed.data import SpreadData
 
         return SpreadData(client, train, held if is_part else valid, valid_is_part=is_part)
 
-    return Source(len(rows.y), data, shared, rate)
+    return Source(len(kinds[0].y), data, shared, rate)
 
 
 def rows_of_collections(model: GPzRegressor, given: Given, validation_data: Any, client: Any) -> Source:
@@ -148,7 +160,7 @@ def _reread_rows(
         valid = with_wrong_rate(valid, rate)
     are_shared = _are_shared(model, n)
 
-    def data(rng: np.random.Generator) -> TrainingData:
+    def data(rng: np.random.Generator, member: int) -> TrainingData:
         return split(model.validation_fraction, valid, 0 if are_shared else int(rng.integers(2**31)))
 
     return Source(n, data, float(are_shared or model.n_members == 1 or valid is not None), rate)

@@ -6,12 +6,13 @@ from gpzed.progress import Progress, Task
 from gpzed.workflows.columns import predict_columns
 from gpzed.workflows.ensemble import read_ensemble
 from gpzed.workflows.evaluate import Evaluation, EvaluationOptions, evaluate, improvements
-from gpzed.workflows.model import PhotozModel, load_model, load_photoz_model, predict_table
+from gpzed.workflows.model import PhotozModel, load_model, load_photoz_model
 from gpzed.workflows.photoz_catalog import PhotozCatalog
 from gpzed.workflows.predict import predict
 from gpzed.workflows.prediction_plan import PredictReport
 from gpzed.workflows.predictions import PredictionFile, PredictionSource, read_predictions
 from gpzed.workflows.report import PageReport, write_report
+from gpzed.workflows.rows import predict_table
 from gpzed.workflows.select import Criteria, SelectionReport, select
 from gpzed.workflows.train import TrainReport, train, train_table
 from gpzed.workflows.training_set import TrainingPlan, plan_training

@@ -29,11 +29,12 @@ from gpzed.features import count_flags
 from gpzed.progress import Progress, Task
 from gpzed.workflows.background import quick_handover, read_ahead, write_behind
 from gpzed.workflows.cautions import Seen, refuse_other_units, warn_all
-from gpzed.workflows.model import PhotozModel, load_photoz_model, tabulate_rows
+from gpzed.workflows.model import PhotozModel, load_photoz_model
 from gpzed.workflows.outputs import open_outputs
 from gpzed.workflows.photoz_catalog import PhotozCatalog
 from gpzed.workflows.prediction_plan import PredictionPlan, PredictionRequest, PredictReport, plan_prediction
 from gpzed.workflows.resume import FinishedChunks
+from gpzed.workflows.rows import tabulate_rows
 from gpzed.workflows.tables import is_path
 
 

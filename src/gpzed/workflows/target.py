@@ -75,6 +75,7 @@ class TargetReport:
     unexplained: float | None = None  # share of the target that no dimmed galaxy explains
     n_dimmed: int = 0
     dimming: float = 0.0  # median magnitudes by which they were dimmed
+    is_hedged: bool = False  # whether every second member does without them, since nothing tells if they are right
     simulated: str = ""
     zero_points: dict[str, float] = field(default_factory=dict)  # magnitudes added to simulated galaxies, by band
     missed: float = 0.0  # share of the training rows that simulated galaxies do not explain
@@ -107,6 +108,8 @@ class TargetReport:
             "dim": f"{self.n_dimmed:,} rows are made of galaxies dimmed by {self.dimming:.1f} mag on the median",
         }
         lines.append(done[self.adapted] if self.n_dimmed or self.adapted != "dim" else "galaxies will be dimmed")
+        if self.is_hedged:
+            lines.append("every second member of the committee does without them: nothing tells whether they are right")
         if self.unexplained is not None:
             lines.append(f"{100 * self.unexplained:.1f} % of it remain that no dimmed galaxy explains")
         if self.simulated:
@@ -159,20 +162,25 @@ def adapt(
         is_better = scores[best] < (1.0 - MIN_GAIN) * scores["none"]
         report = replace(report, scores=scores, adapted=best if is_better else "none")
     if dimmed is not None and report.adapted == "dim":
-        if trials.outside > MOSTLY_OUTSIDE:
-            warn_all(
-                [
-                    f"{100 * trials.outside:.0f} % of the target lie outside what the training rows cover, so that no "
-                    "redshift tells whether galaxies like it are dimmed ones. Training on these does better on most "
-                    "samples, but worse where fainter galaxies are of other kinds; `--adapt none` does without"
-                ]
-            )
+        is_doubtful = trials.outside > MOSTLY_OUTSIDE
         report = replace(
             report,
             n_dimmed=len(dimmed.z),
             dimming=float(np.median(dimmed.dimming)),
             unexplained=dimmed.unexplained,
+            is_hedged=is_doubtful and config.model.n_members > 1,
         )
+        if is_doubtful:
+            hedge = "Every second member of the committee is trained without them" if report.is_hedged else (
+                "A committee of two members or more would be trained in part without them"
+            )  # fmt: skip
+            warn_all(
+                [
+                    f"{100 * report.outside:.0f} % of the target lie outside what the training rows cover, so that no "
+                    f"redshift tells whether galaxies like it are dimmed ones. {hedge}; `--adapt none` does without "
+                    "altogether"
+                ]
+            )
         return joined(rows, dimmed, held), report
     if report.adapted == "weights":
         return rows._replace(weights=trials.weights()), report

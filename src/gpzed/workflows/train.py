@@ -286,6 +286,7 @@ def _fit(
             y_std=labels.std,
             y_wrong=labels.wrong,
             validation_data=validation,
+            assumed=rows.assumed if validation else None,
             run=run,
         )
 

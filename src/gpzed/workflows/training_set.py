@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpzed._types import FloatArray
+from gpzed._types import BoolArray, FloatArray
 from gpzed.catalog import (
     Catalog,
     CatalogInfo,
@@ -111,6 +111,14 @@ class TrainingSet:
     def z(self) -> FloatArray:
         """Redshifts."""
         return self.labels.z
+
+    @property
+    def assumed(self) -> BoolArray | None:
+        """Which rows to train on are dimmed galaxies, if nothing tells whether these are right."""
+        report = self.plan.target
+        if report is None or not report.is_hedged or not report.n_dimmed:
+            return None
+        return self.split.train >= len(self.z) - report.n_dimmed
 
 
 def plan_training(data: Any, config: RunConfig | None = None, progress: Progress | None = None) -> TrainingPlan:
