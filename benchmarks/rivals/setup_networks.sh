@@ -7,4 +7,4 @@ here=$(cd "$(dirname "$0")" && pwd)
 venv=${1:-$here/../../.venv-networks}
 
 [ -x "$venv/bin/python" ] || "${PYTHON:-python3}" -m venv "$venv"
-"$venv/bin/python" -m pip install --quiet torch==2.13.0 flexcode==0.2.3 xgboost==3.2.0 pzflow==4.0.0 pyarrow "$here/../.."
+"$venv/bin/python" -m pip install --quiet torch==2.13.0 flexcode==0.2.3 xgboost==3.2.0 pzflow==4.0.0 pyarrow --editable "$here/../.."

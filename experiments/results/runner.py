@@ -77,7 +77,8 @@ class Running:
         self._output: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115 (open while it runs)
         self._errors: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115
         threads = {} if task.experiment.alone else {"OMP_NUM_THREADS": "1"}
-        paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+        # whatever version an environment has: what is measured is this checkout
+        paths = os.pathsep.join(filter(None, [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]))
         command = [str(task.python), *task.command.split()]
         if not task.experiment.alone and hasattr(os, "sched_getaffinity") and shutil.which("taskset"):
             cores = sorted(os.sched_getaffinity(0))
